@@ -38,8 +38,6 @@ enum class ElementType : uint8_t {
   kF8E3M4,
   kF8E8M0FNU,
   kF4E2M1FN,
-  kS1,
-  kU1,
 };
 
 // Bits of one element in a host buffer; a predicate takes 8.
@@ -48,10 +46,10 @@ int bit_width(ElementType type) noexcept;
 // The StableHLO spelling: i1, i8, ui32, f32, bf16, complex<f32>, f8E4M3FN...
 std::string_view name(ElementType type) noexcept;
 
-bool is_floating(ElementType type) noexcept;         // f16, bf16, f32, f64, every f8 and f4
-bool is_complex(ElementType type) noexcept;          // complex<f32>, complex<f64>
-bool is_signed_integer(ElementType type) noexcept;   // i2 to i64, not i1
-bool is_unsigned_integer(ElementType type) noexcept; // ui2 to ui64, not i1
-bool is_integral(ElementType type) noexcept;         // both, not i1
+bool is_floating(ElementType type) noexcept;          // f16, bf16, f32, f64, every f8 and f4
+bool is_complex(ElementType type) noexcept;           // complex<f32>, complex<f64>
+bool is_signed_integer(ElementType type) noexcept;    // i2 to i64, not i1
+bool is_unsigned_integer(ElementType type) noexcept;  // ui2 to ui64, not i1
+bool is_integral(ElementType type) noexcept;          // both, not i1
 
 }  // namespace torch_pjrt::pjrt
