@@ -1,0 +1,11 @@
+# One Google Benchmark program for each bench/cpp/*.cpp; optional.
+file(GLOB _benchmarks CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/cpp/*.cpp")
+find_package(benchmark QUIET)
+if(NOT benchmark_FOUND)
+  return()
+endif()
+foreach(_source IN LISTS _benchmarks)
+  get_filename_component(_name "${_source}" NAME_WE)
+  add_executable(${_name} EXCLUDE_FROM_ALL "${_source}")
+  target_link_libraries(${_name} PRIVATE torch_pjrt_core benchmark::benchmark)
+endforeach()

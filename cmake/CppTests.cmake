@@ -1,0 +1,26 @@
+# One GoogleTest program for each folder of tests/cpp; ctest runs them on the plugins that the
+# building Python has.
+find_package(GTest QUIET)
+if(NOT GTest_FOUND)
+  message(STATUS "C++ tests: left out, GoogleTest is not installed (tools/install_system_packages)")
+  return()
+endif()
+enable_testing()
+find_package(Threads REQUIRED)
+foreach(_layer base pjrt transfer graph dlpack)
+  file(GLOB _sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/${_layer}/*_test.cpp")
+  if(NOT _sources)
+    continue()
+  endif()
+  set(_test ${_layer}_tests)
+  add_executable(${_test} ${_sources})
+  target_include_directories(${_test} PRIVATE "${PROJECT_SOURCE_DIR}/tests/cpp")
+  target_link_libraries(${_test} PRIVATE torch_pjrt_core GTest::gtest_main GTest::gtest
+                                         Threads::Threads)
+  if(_layer STREQUAL "dlpack")
+    target_include_directories(${_test} SYSTEM PRIVATE ${FACT_torch_include})
+  endif()
+  add_test(NAME ${_layer} COMMAND ${_test})
+  set_tests_properties(
+    ${_layer} PROPERTIES ENVIRONMENT "TORCH_PJRT_TEST_PLUGINS=${FACT_plugins}" TIMEOUT 300)
+endforeach()
