@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "pjrt/buffer.h"
+#include "pjrt/client.h"
+#include "pjrt/device.h"
+#include "pjrt/element_type.h"
+#include "transfer/host_memory_pool.h"
+#include "transfer/reclaimer.h"
+
+namespace torch_pjrt::transfer {
+
+// An array in host memory that is to be read.
+struct HostSource {
+  const void* data = nullptr;  // the element with index (0, 0, ...); may be null without elements
+  pjrt::ElementType type = pjrt::ElementType::kInvalid;
+  std::span<const int64_t> dimensions;
+  std::span<const int64_t> byte_strides;  // empty: dense row-major; may be negative or zero
+};
+
+// Makes what keeps the source alive. Called at most once, on the calling thread, and only where
+// the source is needed after the call; the reclaimer destroys its result once it is not.
+using HoldSource = std::function<std::unique_ptr<Holder>()>;
+
+// Copies an array to a device. Does not wait for the device.
+//
+// Up to kSmallTransfer bytes the plugin copies before the call returns. Above, where the device
+// uses host memory itself, the array is copied (dense) or packed (strided) in parallel into a
+// pool block that becomes the buffer's memory. Elsewhere a dense source is read by the device
+// while `hold_source`'s result keeps it, and a strided one is packed into a pool block first.
+// If `hold_source` is empty, a source is never read after the call.
+//
+// Throws pjrt::Error, std::bad_alloc. Counts transfer.host_to_device.{calls,bytes,seconds} and
+// calls and bytes by path: small, flat, packed, held, block, adopted.
+pjrt::Buffer host_to_device(const pjrt::Client& client, pjrt::Device device,
+                            const HostSource& source, const HoldSource& hold_source = {});
+
+constexpr size_t kSmallTransfer = size_t{128} << 10;
+
+// Hands a pool block that the caller filled, dense and row-major, to a device: without a copy
+// where the device uses host memory. The block must have the array's size at least.
+pjrt::Buffer block_to_device(const pjrt::Client& client, pjrt::Device device,
+                             const pjrt::ArraySpec& array, HostBlock block);
+
+// Whether the device can use this memory as it is: host memory is its own, the array is dense
+// and row-major, not empty, and aligned to 64 bytes.
+bool can_adopt(const pjrt::Client& client, const HostSource& source);
+
+// Makes a buffer that shares the source's memory, which nobody may write until the holder is
+// destroyed; the device does not write it either. Throws kInvalidArgument unless can_adopt().
+pjrt::Buffer adopt(const pjrt::Client& client, pjrt::Device device, const HostSource& source,
+                   std::unique_ptr<Holder> holder);
+
+// Whether the client's devices compute in memory that the host can address, and take ours as it
+// is. Found once per client by giving it a block and comparing pointers.
+bool uses_host_memory(const pjrt::Client& client);
+
+}  // namespace torch_pjrt::transfer
