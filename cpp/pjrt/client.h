@@ -23,7 +23,7 @@
 
 namespace torch_pjrt::pjrt {
 
-// The values are those of PJRT_HostBufferSemantics (client_transfer.cpp asserts it).
+// The values are those of PJRT_HostBufferSemantics (client_buffers.cpp asserts it).
 enum class HostBufferSemantics {
   kImmutableOnlyDuringCall,          // read before the call returns
   kImmutableUntilTransferCompletes,  // read until the done event
@@ -59,7 +59,7 @@ class Client {
   // Throws Error that lists the options if the plugin refuses them. Marks a BlockingRegion.
   static std::shared_ptr<Client> create(std::shared_ptr<const Plugin> plugin,
                                         const Options& options = {});
-  ~Client();
+  ~Client() { destroy(); }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
@@ -109,6 +109,8 @@ class Client {
 
  private:
   Client(std::shared_ptr<const Plugin> plugin, PJRT_Client* client);
+  void describe();
+  void destroy() noexcept;
   bool accepts(ElementType type) const noexcept;
 
   std::shared_ptr<const Plugin> plugin_;

@@ -1,0 +1,70 @@
+#include "pjrt/event.h"
+
+#include <exception>
+
+#include "base/blocking_region.h"
+#include "pjrt/call.h"
+
+namespace torch_pjrt::pjrt {
+
+void Event::destroy() noexcept {
+  if (event_ == nullptr) return;
+  TORCH_PJRT_ARGS(PJRT_Event_Destroy, args);
+  args.event = std::exchange(event_, nullptr);
+  TORCH_PJRT_CALL_IN_DESTRUCTOR(api_, PJRT_Event_Destroy, args, "destroy an event");
+}
+
+bool Event::is_ready() const {
+  if (event_ == nullptr) return true;
+  TORCH_PJRT_ARGS(PJRT_Event_IsReady, args);
+  args.event = event_;
+  TORCH_PJRT_CALL(api_, PJRT_Event_IsReady, args, "ask whether an event is ready");
+  return args.is_ready;
+}
+
+void Event::await(std::string_view what_was_asked) const {
+  if (event_ == nullptr) return;
+  if (is_ready()) {
+    TORCH_PJRT_ARGS(PJRT_Event_Error, args);
+    args.event = event_;
+    TORCH_PJRT_CALL(api_, PJRT_Event_Error, args, what_was_asked);
+    return;
+  }
+  TORCH_PJRT_ARGS(PJRT_Event_Await, args);
+  args.event = event_;
+  base::BlockingRegion region;
+  TORCH_PJRT_CALL(api_, PJRT_Event_Await, args, what_was_asked);
+}
+
+std::optional<Error> Event::error() const {
+  if (event_ == nullptr || !is_ready()) return std::nullopt;
+  TORCH_PJRT_ARGS(PJRT_Event_Error, args);
+  args.event = event_;
+  PJRT_Error* error = api_->PJRT_Event_Error(&args);
+  if (error == nullptr) return std::nullopt;
+  return take_error(api_, error, "work on a device");
+}
+
+void Event::register_callback(std::unique_ptr<CallbackBox> box) const {
+  if (event_ == nullptr) {
+    box->run(nullptr);
+    return;
+  }
+  box->api = api_;
+  TORCH_PJRT_ARGS(PJRT_Event_OnReady, args);
+  args.event = event_;
+  args.user_arg = box.get();
+  args.callback = [](PJRT_Error* error, void* argument) noexcept {
+    std::unique_ptr<CallbackBox> owned(static_cast<CallbackBox*>(argument));
+    if (error == nullptr) {
+      owned->run(nullptr);
+      return;
+    }
+    const Error told = take_error(owned->api, error, "work on a device");
+    owned->run(&told);
+  };
+  TORCH_PJRT_CALL(api_, PJRT_Event_OnReady, args, "register a callback for an event");
+  static_cast<void>(box.release());  // the runtime has it now; it may have run already
+}
+
+}  // namespace torch_pjrt::pjrt
