@@ -54,7 +54,8 @@ void* system_allocate(size_t capacity) noexcept {
       mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   const auto address = reinterpret_cast<uintptr_t>(mapped);
-  const uintptr_t start = (address + HostMemoryPool::kHugePage - 1) & ~(HostMemoryPool::kHugePage - 1);
+  const uintptr_t start =
+      (address + HostMemoryPool::kHugePage - 1) & ~(HostMemoryPool::kHugePage - 1);
   if (start > address) munmap(mapped, start - address);
   const size_t tail = address + span - (start + capacity);
   if (tail) munmap(reinterpret_cast<void*>(start + capacity), tail);
@@ -95,6 +96,10 @@ HostBlock::~HostBlock() {
 HostMemoryPool& HostMemoryPool::shared() {
   static HostMemoryPool* const pool = [] {
     auto* made = new HostMemoryPool(default_limit());
+    using base::gauge;
+    made->gauges_ = new Gauges{gauge("pool.bytes_in_use"), gauge("pool.bytes_cached"),
+                               gauge("pool.peak_bytes_in_use"), gauge("pool.allocations"),
+                               gauge("pool.reused")};
     pthread_atfork(ForkGuard::lock, ForkGuard::unlock, ForkGuard::unlock);
     return made;
   }();
@@ -114,8 +119,10 @@ HostBlock HostMemoryPool::allocate(size_t bytes) {
       free_[index] = block->next;
       stats_.bytes_cached -= capacity;
       ++stats_.reused;
+      publish();
       return HostBlock(this, block, bytes, capacity);
     }
+    publish();
   }
   void* data = system_allocate(capacity);
   if (!data) {
@@ -125,6 +132,7 @@ HostBlock HostMemoryPool::allocate(size_t bytes) {
   if (!data) {
     std::lock_guard lock(mutex_);
     stats_.bytes_in_use -= capacity;
+    publish();
     throw std::bad_alloc();
   }
   return HostBlock(this, data, bytes, capacity);
@@ -138,8 +146,10 @@ void HostMemoryPool::give_back(void* data, size_t capacity) noexcept {
       Free*& first = free_[size_class(capacity).index];
       first = new (data) Free{first};
       stats_.bytes_cached += capacity;
+      publish();
       return;
     }
+    publish();
   }
   system_free(data, capacity);
 }
@@ -164,6 +174,7 @@ size_t HostMemoryPool::trim(size_t keep) noexcept {
         freed += capacity;
       }
     }
+    publish();
   }
   while (unlinked) {
     Unlinked* const next = unlinked->next;
@@ -179,6 +190,15 @@ void HostMemoryPool::set_limit(size_t limit) noexcept {
     limit_ = limit;
   }
   trim(limit);
+}
+
+void HostMemoryPool::publish() noexcept {
+  if (!gauges_) return;
+  gauges_->bytes_in_use.set(static_cast<int64_t>(stats_.bytes_in_use));
+  gauges_->bytes_cached.set(static_cast<int64_t>(stats_.bytes_cached));
+  gauges_->peak_bytes_in_use.set(static_cast<int64_t>(stats_.peak_bytes_in_use));
+  gauges_->allocations.set(static_cast<int64_t>(stats_.allocations));
+  gauges_->reused.set(static_cast<int64_t>(stats_.reused));
 }
 
 HostMemoryPool::Stats HostMemoryPool::stats() const noexcept {

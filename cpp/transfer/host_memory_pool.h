@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/metrics.h"
+
 namespace torch_pjrt::transfer {
 
 class HostMemoryPool;
@@ -53,7 +55,8 @@ class HostMemoryPool {
   static constexpr size_t kHugePage = size_t{2} << 20;
 
   // The pool that the transfers use; never destroyed. Its limit is an eighth of the memory of the
-  // machine, or TORCH_PJRT_POOL_LIMIT bytes.
+  // machine, or TORCH_PJRT_POOL_LIMIT bytes. Its figures are the gauges pool.bytes_in_use,
+  // pool.bytes_cached, pool.peak_bytes_in_use, pool.allocations and pool.reused.
   static HostMemoryPool& shared();
 
   // `limit`: bytes that may wait for reuse; a block that would exceed it goes back to the system.
@@ -89,12 +92,18 @@ class HostMemoryPool {
   };
   static constexpr size_t kClasses = 192;
 
+  struct Gauges {
+    base::Counter &bytes_in_use, &bytes_cached, &peak_bytes_in_use, &allocations, &reused;
+  };
+
   void give_back(void* data, size_t capacity) noexcept;
+  void publish() noexcept;  // with the lock held
 
   mutable std::mutex mutex_;
   std::array<Free*, kClasses> free_{};
   size_t limit_;
   Stats stats_;
+  const Gauges* gauges_ = nullptr;  // of the shared pool only
 };
 
 }  // namespace torch_pjrt::transfer

@@ -10,6 +10,7 @@
 #include "pjrt/client.h"
 #include "pjrt/device.h"
 #include "pjrt/element_type.h"
+#include "transfer/host_addressing.h"
 #include "transfer/host_memory_pool.h"
 #include "transfer/reclaimer.h"
 
@@ -55,9 +56,5 @@ bool can_adopt(const pjrt::Client& client, const HostSource& source);
 // destroyed; the device does not write it either. Throws kInvalidArgument unless can_adopt().
 pjrt::Buffer adopt(const pjrt::Client& client, pjrt::Device device, const HostSource& source,
                    std::unique_ptr<Holder> holder);
-
-// Whether the client's devices compute in memory that the host can address, and take ours as it
-// is. Found once per client by giving it a block and comparing pointers.
-bool uses_host_memory(const pjrt::Client& client);
 
 }  // namespace torch_pjrt::transfer

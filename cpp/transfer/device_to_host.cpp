@@ -1,0 +1,194 @@
+#include "transfer/device_to_host.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/blocking_region.h"
+#include "pjrt/error.h"
+#include "transfer/host_addressing.h"
+#include "transfer/host_memory_pool.h"
+#include "transfer/strided_copy.h"
+#include "transfer/transfer_figures.h"
+#include "transfer/transfer_threads.h"
+
+namespace torch_pjrt::transfer {
+namespace {
+
+constexpr const char* kAsked = "copy from a device to the host";
+
+struct Figures {
+  TransferFigures all{"transfer.device_to_host"};
+  base::Timer& seconds = base::timer("transfer.device_to_host.seconds");
+  TransferFigures direct{"transfer.device_to_host.direct"};
+  TransferFigures plugin{"transfer.device_to_host.plugin"};
+  TransferFigures unpacked{"transfer.device_to_host.unpacked"};
+};
+
+Figures& figures() {
+  static Figures* const figures = new Figures;
+  return *figures;
+}
+
+// Keeps a buffer's memory from being freed, moved or donated.
+class ExternalReference {
+ public:
+  explicit ExternalReference(const pjrt::Buffer& buffer)
+      : buffer_(const_cast<pjrt::Buffer&>(buffer)) {
+    buffer_.add_external_reference();
+  }
+  ~ExternalReference() { buffer_.drop_external_reference(); }
+  ExternalReference(const ExternalReference&) = delete;
+  ExternalReference& operator=(const ExternalReference&) = delete;
+
+ private:
+  pjrt::Buffer& buffer_;
+};
+
+struct Shape {
+  size_t item;
+  size_t bytes;
+  bool dense;
+  bool whole_bytes;  // not a type below 8 bits, which the device may keep packed
+};
+
+Shape shape_of(const pjrt::Buffer& buffer, const HostTarget& target) {
+  const int bits = pjrt::bit_width(buffer.element_type());
+  const int64_t count = element_count(target.dimensions);
+  const int64_t expected = element_count(buffer.dimensions());
+  if (count != expected) {
+    throw pjrt::Error(pjrt::ErrorCode::kInvalidArgument, kAsked,
+                      "the target has another number of elements than the buffer; got " +
+                          std::to_string(count) + ", expected " + std::to_string(expected));
+  }
+  Shape shape;
+  shape.item = static_cast<size_t>(bits + 7) / 8;
+  shape.bytes = shape.item * static_cast<size_t>(count);
+  shape.dense = is_row_major(target.dimensions, target.byte_strides, shape.item);
+  shape.whole_bytes = bits >= 8;
+  return shape;
+}
+
+void scatter(const HostTarget& target, const void* from, const Shape& shape) {
+  if (shape.dense) {
+    parallel_memcpy(target.data, from, shape.bytes);
+  } else {
+    unpack(target.data, from, target.dimensions, target.byte_strides, shape.item);
+  }
+}
+
+// One copy in three steps, so that several can overlap: start, await, finish.
+class Copy {
+ public:
+  Copy(const pjrt::Client& client, const DeviceToHostCopy& copy)
+      : buffer_(*copy.buffer), target_(copy.target), shape_(shape_of(buffer_, target_)) {
+    figures().all.add(shape_.bytes);
+    if (shape_.bytes == 0) return;
+    direct_ = shape_.whole_bytes && uses_host_memory(client) && buffer_.is_on_cpu() &&
+              buffer_.on_device_bytes() == shape_.bytes;
+    if (direct_) {
+      figures().direct.add(shape_.bytes);
+      event_ = buffer_.ready_event();
+      return;
+    }
+    void* to = target_.data;
+    if (shape_.dense) {
+      figures().plugin.add(shape_.bytes);
+    } else {
+      figures().unpacked.add(shape_.bytes);
+      block_ = HostMemoryPool::shared().allocate(shape_.bytes);
+      to = block_.data();
+    }
+    event_ = buffer_.copy_to_host(to, shape_.bytes);
+  }
+
+  void await() const {
+    if (event_) event_.await(kAsked);
+  }
+
+  // After await.
+  void finish() {
+    if (direct_) {
+      ExternalReference keep(buffer_);
+      scatter(target_, buffer_.device_pointer(), shape_);
+    } else if (block_) {
+      scatter(target_, block_.data(), shape_);
+      block_ = {};
+    }
+  }
+
+  size_t bytes() const noexcept { return shape_.bytes; }
+
+ private:
+  const pjrt::Buffer& buffer_;
+  HostTarget target_;
+  Shape shape_;
+  bool direct_ = false;
+  pjrt::Event event_;
+  HostBlock block_;
+};
+
+}  // namespace
+
+void device_to_host(const pjrt::Client& client, const pjrt::Buffer& buffer,
+                    const HostTarget& target) {
+  base::ScopedTimer timed(figures().seconds);
+  Copy copy(client, {&buffer, target});
+  copy.await();
+  if (copy.bytes() >= kParallelBytes) {
+    base::BlockingRegion region;  // long enough for other threads to be glad of it
+    copy.finish();
+  } else {
+    copy.finish();
+  }
+}
+
+void device_to_host(const pjrt::Client& client, std::span<const DeviceToHostCopy> copies) {
+  base::ScopedTimer timed(figures().seconds);
+  base::BlockingRegion region;
+  std::exception_ptr first_error;
+  const auto note = [&] {
+    if (!first_error) first_error = std::current_exception();
+  };
+  std::vector<Copy> started;
+  started.reserve(copies.size());
+  for (const DeviceToHostCopy& copy : copies) {
+    try {
+      started.emplace_back(client, copy);
+    } catch (...) {
+      note();
+    }
+  }
+  std::vector<Copy*> small;
+  for (Copy& copy : started) {
+    try {
+      copy.await();
+      // Large ones share their bytes among the threads, small ones are shared out whole.
+      if (copy.bytes() > kParallelBytes) {
+        copy.finish();
+      } else {
+        small.push_back(&copy);
+      }
+    } catch (...) {
+      note();
+    }
+  }
+  constexpr size_t kBatch = 16;
+  std::vector<std::exception_ptr> errors(small.size());
+  TransferThreads::run((small.size() + kBatch - 1) / kBatch, [&](size_t batch) {
+    for (size_t i = batch * kBatch; i < std::min(small.size(), (batch + 1) * kBatch); ++i) {
+      try {
+        small[i]->finish();
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  });
+  for (const std::exception_ptr& error : errors) {
+    if (error && !first_error) first_error = error;
+  }
+  if (first_error) std::rethrow_exception(first_error);
+}
+
+}  // namespace torch_pjrt::transfer

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "pjrt/client.h"
+
+namespace torch_pjrt::transfer {
+
+// Whether the client's devices compute in memory that the host can address, and take ours as it
+// is. Found once per client, by giving it a block and comparing pointers; never throws for a
+// plugin that cannot tell.
+bool uses_host_memory(const pjrt::Client& client);
+
+}  // namespace torch_pjrt::transfer
