@@ -52,9 +52,9 @@ pjrt::HostTransfer give(const pjrt::Client& client, pjrt::Device device, const v
 // For memory that the plugin has read when the call returns.
 pjrt::Buffer give_during_call(const pjrt::Client& client, pjrt::Device device, const void* data,
                               pjrt::ElementType type, std::span<const int64_t> dimensions) {
-  return std::move(give(client, device, data, type, dimensions,
-                        HostBufferSemantics::kImmutableOnlyDuringCall)
-                       .buffer);
+  return std::move(
+      give(client, device, data, type, dimensions, HostBufferSemantics::kImmutableOnlyDuringCall)
+          .buffer);
 }
 
 // For memory that `holder` keeps until the done event, which may come on any thread: it only

@@ -17,7 +17,7 @@ constexpr size_t kMaxInlineDims = 8;
 
 struct Dim {
   int64_t size;
-  int64_t to;    // byte strides of both sides
+  int64_t to;  // byte strides of both sides
   int64_t from;
 };
 using Dims = base::InlineVector<Dim, kMaxInlineDims>;
@@ -112,11 +112,16 @@ void copy_serial(const Copy& copy) {
     }
   }
   switch (copy.item) {
-    case 1: return copy_inner<uint8_t>(copy, outer, plane);
-    case 2: return copy_inner<uint16_t>(copy, outer, plane);
-    case 4: return copy_inner<uint32_t>(copy, outer, plane);
-    case 8: return copy_inner<uint64_t>(copy, outer, plane);
-    default: return copy_inner<Item16>(copy, outer, plane);
+    case 1:
+      return copy_inner<uint8_t>(copy, outer, plane);
+    case 2:
+      return copy_inner<uint16_t>(copy, outer, plane);
+    case 4:
+      return copy_inner<uint32_t>(copy, outer, plane);
+    case 8:
+      return copy_inner<uint64_t>(copy, outer, plane);
+    default:
+      return copy_inner<Item16>(copy, outer, plane);
   }
 }
 
@@ -214,8 +219,8 @@ void parallel_memcpy(void* destination, const void* source, size_t bytes) {
   const size_t piece = std::max<size_t>((bytes / wanted + 4095) & ~size_t{4095}, 256 << 10);
   TransferThreads::run((bytes + piece - 1) / piece, [&](size_t i) {
     const size_t start = i * piece;
-    std::memcpy(static_cast<char*>(destination) + start,
-                static_cast<const char*>(source) + start, std::min(piece, bytes - start));
+    std::memcpy(static_cast<char*>(destination) + start, static_cast<const char*>(source) + start,
+                std::min(piece, bytes - start));
   });
 }
 

@@ -150,11 +150,11 @@ TEST(StridedCopy, TransposesOfEverySizeAroundTheTiles) {
 TEST(StridedCopy, SharesLargeArraysAmongThreads) {
   Random random(4);
   const std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> layouts = {
-      {{1300, 1100}, {4, 1300 * 4}},                   // transposed
-      {{1300, 1100}, {1101 * 4, 4}},                   // rows with gaps
-      {{1300, 1100}, {-1100 * 8, 8}},                  // every second, upside down
-      {{3, 700, 700}, {4, 700 * 12, 12}},              // channels last
-      {{1, 2, 1, 800000}, {0, 800000 * 4, 0, 4}},      // dense
+      {{1300, 1100}, {4, 1300 * 4}},               // transposed
+      {{1300, 1100}, {1101 * 4, 4}},               // rows with gaps
+      {{1300, 1100}, {-1100 * 8, 8}},              // every second, upside down
+      {{3, 700, 700}, {4, 700 * 12, 12}},          // channels last
+      {{1, 2, 1, 800000}, {0, 800000 * 4, 0, 4}},  // dense
       {{2, 65, 129, 67}, {4, 67 * 129 * 8, 67 * 8, 8}},
   };
   for (const auto& [dims, strides] : layouts) {
