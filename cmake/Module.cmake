@@ -58,4 +58,4 @@ target_precompile_headers(
   <c10/core/TensorImpl.h>
   <c10/util/ArrayRef.h>
   <torch/library.h>)
-install(TARGETS torch_pjrt_module LIBRARY DESTINATION torch_pjrt)
+install(TARGETS torch_pjrt_module LIBRARY DESTINATION torch_pjrt COMPONENT torch_pjrt)

@@ -1,4 +1,4 @@
-"""Print what CMake asks the building Python, as `name=value` lines; an absent thing is an empty value."""
+"""Print what CMake asks the building Python as `name=value` lines; an empty value is absence."""
 
 import importlib.util
 import os
@@ -41,18 +41,15 @@ def torch_facts() -> dict[str, str]:
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     try:
         import torch
-        from torch.utils import cpp_extension
     except ImportError as error:
         return {"torch_version": "", "torch_error": str(error)}
 
-    def resolved(paths: list[str]) -> str:
-        return ";".join(str(Path(path).resolve()) for path in paths if Path(path).is_dir())
-
+    folder = Path(torch.__file__).resolve().parent
+    include = folder / "include"
     return {
         "torch_version": torch.__version__,
-        # CUDA's folders are left out: this project needs no toolkit.
-        "torch_include": resolved([p for p in cpp_extension.include_paths() if "torch" in p]),
-        "torch_lib": resolved([p for p in cpp_extension.library_paths() if "torch" in p]),
+        "torch_include": f"{include};{include / 'torch/csrc/api/include'}",
+        "torch_lib": str(folder / "lib"),
         "torch_cxx11_abi": str(int(torch._C._GLIBCXX_USE_CXX11_ABI)),
     }
 
