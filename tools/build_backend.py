@@ -9,24 +9,32 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scikit_build_core.build import build_editable as link_editable
+from scikit_build_core import build as scikit
 from scikit_build_core.build import (  # noqa: F401 (the hooks that pip calls)
     build_sdist,
     build_wheel,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
-    prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
 
 BUILD = Path("build")
 
 
+def prepare_metadata_for_build_editable(metadata_directory, config_settings=None):
+    return scikit.prepare_metadata_for_build_editable(
+        metadata_directory, only_link(config_settings)
+    )
+
+
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     build_in_place()
-    settings = {**(config_settings or {}), "wheel.cmake": "false"}
-    return link_editable(wheel_directory, settings, metadata_directory)
+    return scikit.build_editable(wheel_directory, only_link(config_settings), metadata_directory)
+
+
+def only_link(config_settings):
+    return {**(config_settings or {}), "wheel.cmake": "false"}
 
 
 def build_in_place():
