@@ -55,5 +55,4 @@ build/build.ninja: CMakeLists.txt $(VENV)/.packages
 # The link makes `import torch` find torch_pjrt's entry point. A linked environment belongs to
 # another checkout, whose link stays.
 $(VENV)/.linked: pyproject.toml tools/build_backend.py $(VENV)/.packages
-	@test -L $(VENV) || $(PIP) --no-build-isolation --no-deps -e .
-	@touch $@
+	@test -L $(VENV) || { $(PIP) --no-build-isolation --no-deps -e . && touch $@; }
