@@ -1,10 +1,12 @@
 #include "pjrt/client.h"
 
+#include <exception>
 #include <utility>
 
 #include "base/blocking_region.h"
 #include "base/metrics.h"
 #include "pjrt/call.h"
+#include "pjrt/create_options.h"
 
 namespace torch_pjrt::pjrt {
 
@@ -12,15 +14,25 @@ std::shared_ptr<Client> Client::create(std::shared_ptr<const Plugin> plugin,
                                        const Options& options) {
   const std::string asked =
       "create a client of " + plugin->path() + " with options {" + to_text(options) + "}";
+  check_create_options(options, asked);
   const NamedValues values(options);
   TORCH_PJRT_ARGS(PJRT_Client_Create, args);
   args.create_options = values.data();
   args.num_options = values.size();
-  {
+  try {
     base::BlockingRegion region;
     TORCH_PJRT_CALL(plugin->api(), PJRT_Client_Create, args, asked);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    // Not in the contract of the C API, but plugins do it when an option has the wrong kind.
+    throw Error(ErrorCode::kInternal, asked,
+                std::string("the plugin threw: ") + error.what() + "; check the options");
   }
-  return std::shared_ptr<Client>(new Client(std::move(plugin), args.client));
+  std::shared_ptr<Client> client(new Client(std::move(plugin), args.client));
+  check_ignored_options(options, client->platform_name(), client->plugin().api_version().second,
+                        asked);
+  return client;
 }
 
 Client::Client(std::shared_ptr<const Plugin> plugin, PJRT_Client* client)

@@ -80,6 +80,7 @@ class LoadedExecutable {
 
   bool is_deleted() const;
   // Frees it on the devices once running executions are done; it cannot be executed any more.
+  // XLA's CPU plugins up to API 0.106 ignore this: destroy the executable to be sure.
   void delete_now();
 
  private:
