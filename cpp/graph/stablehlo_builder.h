@@ -56,6 +56,9 @@ class StableHloBuilder {
   std::string finish(OperandList results, std::string_view module_attributes = {},
                      ListRef<std::string_view> result_attributes = {});
   const Type& type_of(Operand operand) const;
+  // How exactly products of f32 are computed from here on (GPU and TPU round them by default).
+  enum class Precision : uint8_t { kDefault, kHigh, kHighest };
+  void set_precision(Precision precision) noexcept { precision_ = precision; }
   size_t statement_count() const noexcept { return statements_; }
 
   // ---- constants (stablehlo_constants.cpp); equal ones in one region are written once ----
@@ -292,7 +295,12 @@ class StableHloBuilder {
   struct Scope;
   struct State;
 
+  Operands branches(std::string_view name, std::string_view what, Operand selector,
+                    ListRef<Body> bodies);
+  void write_precision(Statement& statement) const;
+
   std::unique_ptr<State> state_;
+  Precision precision_ = Precision::kDefault;
   size_t statements_ = 0;
 };
 
