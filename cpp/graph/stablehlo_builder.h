@@ -74,16 +74,16 @@ class StableHloBuilder {
   // A short list written out, of shape [values.size()].
   Operand list(ElementType element, Ints values);
   Operand real_list(ElementType element, ListRef<double> values);
-  Operand lowest(ElementType element);   // -inf, the least integer, false
-  Operand highest(ElementType element);  // +inf, the greatest integer, true
+  Operand lowest(ElementType element);                     // -inf, the least integer, false
+  Operand highest(ElementType element);                    // +inf, the greatest integer, true
   Operand identity(Reducer reducer, ElementType element);  // 0 for kAdd, lowest for kMaximum...
 
   // ---- elementwise (stablehlo_elementwise.cpp) ----
 
   Operand add(Term a, Term b);  // i1: or
   Operand subtract(Term a, Term b);
-  Operand multiply(Term a, Term b);  // i1: and
-  Operand divide(Term a, Term b);    // integers truncate; x/0 is -1, not an error
+  Operand multiply(Term a, Term b);   // i1: and
+  Operand divide(Term a, Term b);     // integers truncate; x/0 is -1, not an error
   Operand remainder(Term a, Term b);  // sign of the dividend, as C
   Operand power(Term a, Term b);
   Operand maximum(Term a, Term b);  // NaN wins
@@ -254,12 +254,12 @@ class StableHloBuilder {
                   Reducer combiner, IndexPromise promise = {});
   Operand take(Operand x, Operand indices, int64_t dim);  // torch.index_select, indices of any rank
   Operand gather_elements(Operand x, Operand index, int64_t dim);  // torch.gather
-  Operand scatter_elements(Operand x, Operand index, Operand updates, int64_t dim,
-                           Reducer combiner, IndexPromise promise = {});  // torch.scatter
+  Operand scatter_elements(Operand x, Operand index, Operand updates, int64_t dim, Reducer combiner,
+                           IndexPromise promise = {});  // torch.scatter
   // x[..., indices[i], ...] (along dim) combined with updates[..., i, ...]: torch.index_add and the
   // gradient of take. `indices` has rank 1.
-  Operand scatter_slices(Operand x, Operand indices, Operand updates, int64_t dim,
-                         Reducer combiner, IndexPromise promise = {});
+  Operand scatter_slices(Operand x, Operand indices, Operand updates, int64_t dim, Reducer combiner,
+                         IndexPromise promise = {});
   // Negative indices count from the end of a dimension of that size.
   Operand wrap_indices(Operand indices, int64_t size);
 

@@ -46,8 +46,9 @@ void append_floating(std::string& out, ElementType element, double value) {
       fail("constant", "the element type has no infinity and no NaN", pjrt::name(element),
            "a finite number");
     }
-    const uint64_t bits =
-        std::isnan(value) ? s->nan : value > 0 ? s->infinity : s->negative_infinity;
+    const uint64_t bits = std::isnan(value) ? s->nan
+                          : value > 0       ? s->infinity
+                                            : s->negative_infinity;
     out.append("0x");
     for (int digit = s->digits; digit-- > 0;) {
       out.push_back("0123456789ABCDEF"[(bits >> (4 * digit)) & 15]);
@@ -72,7 +73,8 @@ std::string text_of(const Number& number) {
   if (number.kind() == Number::Kind::kUnsigned) return std::to_string(number.integer_bits());
   if (number.is_integral()) return std::to_string(static_cast<int64_t>(number.integer_bits()));
   std::string text = std::to_string(number.real());
-  if (number.imaginary() != 0) text.append(" + ").append(std::to_string(number.imaginary())).append("i");
+  if (number.imaginary() != 0)
+    text.append(" + ").append(std::to_string(number.imaginary())).append("i");
   return text;
 }
 
@@ -95,7 +97,8 @@ Bits integer_bits(ElementType element, const Number& number) {
       fail_unrepresentable(element, number);
     }
     negative = value < 0;
-    bits = negative ? static_cast<uint64_t>(static_cast<int64_t>(value)) : static_cast<uint64_t>(value);
+    bits = negative ? static_cast<uint64_t>(static_cast<int64_t>(value))
+                    : static_cast<uint64_t>(value);
   }
   const uint64_t greatest =
       (width == 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1) >> (is_unsigned ? 0 : 1);
@@ -122,8 +125,7 @@ void append_literal(std::string& out, ElementType element, Bits bits) {
   if (element == ElementType::kPred) {
     out.append(bits.low ? "true" : "false");
   } else if (pjrt::is_complex(element)) {
-    const ElementType part =
-        element == ElementType::kC64 ? ElementType::kF32 : ElementType::kF64;
+    const ElementType part = element == ElementType::kC64 ? ElementType::kF32 : ElementType::kF64;
     out.push_back('(');
     append_floating(out, part, std::bit_cast<double>(bits.low));
     out.append(", ");
@@ -209,8 +211,8 @@ Operand StableHloBuilder::highest(ElementType element) {
   if (pjrt::is_floating(element)) {
     if (element == ElementType::kF4E2M1FN) return scalar(element, 6.0);
     const Specials* s = specials(element);
-    return scalar(element, s && s->greatest > 0 ? s->greatest
-                                                : std::numeric_limits<double>::infinity());
+    return scalar(element,
+                  s && s->greatest > 0 ? s->greatest : std::numeric_limits<double>::infinity());
   }
   if (!pjrt::is_integral(element)) {
     fail("highest", "the element type has no order", pjrt::name(element), "a real type");
@@ -225,8 +227,8 @@ Operand StableHloBuilder::lowest(ElementType element) {
   if (element == ElementType::kF4E2M1FN) return scalar(element, -6.0);
   if (pjrt::is_floating(element)) {
     const Specials* s = specials(element);
-    return scalar(element, s && s->greatest > 0 ? -s->greatest
-                                                : -std::numeric_limits<double>::infinity());
+    return scalar(element,
+                  s && s->greatest > 0 ? -s->greatest : -std::numeric_limits<double>::infinity());
   }
   if (!pjrt::is_integral(element)) {
     fail("lowest", "the element type has no order", pjrt::name(element), "a real type");

@@ -78,8 +78,8 @@ Operand chlo(StableHloBuilder& builder, std::string_view name, OperandList opera
   return s.end();
 }
 
-std::pair<Operand, Operand> resolve(StableHloBuilder& builder, std::string_view what,
-                                    const Term& a, const Term& b) {
+std::pair<Operand, Operand> resolve(StableHloBuilder& builder, std::string_view what, const Term& a,
+                                    const Term& b) {
   if (a.is_operand()) Statement::check(builder, what, a.operand());
   if (b.is_operand()) Statement::check(builder, what, b.operand());
   if (a.is_operand() && b.is_operand()) {
@@ -228,7 +228,9 @@ Operand StableHloBuilder::compare(Comparison direction, Term left, Term right) {
   const unsigned kind = kind_of(a.element());
   require(kName, a.type(), direction <= Comparison::kNotEqual ? kAny : kReal | kPredicate);
   return write_compare(*this, direction, a, b,
-                       kind & kInexact ? "FLOAT" : kind & kSigned ? "SIGNED" : "UNSIGNED");
+                       kind & kInexact  ? "FLOAT"
+                       : kind & kSigned ? "SIGNED"
+                                        : "UNSIGNED");
 }
 
 Operand StableHloBuilder::compare_total_order(Comparison direction, Term left, Term right) {
@@ -262,8 +264,7 @@ Operand StableHloBuilder::clamp(Term low, Operand x, Term high) {
     if (!term.is_operand()) return scalar(x.element(), term.number());
     Statement::check(*this, kName, term.operand());
     const Type& type = type_of(term.operand());
-    if (type.element != x.element() ||
-        (type.rank() != 0 && type.dimensions != x.dimensions())) {
+    if (type.element != x.element() || (type.rank() != 0 && type.dimensions != x.dimensions())) {
       fail(kName, "a bound does not fit", to_string(type),
            "the type or a scalar of the type of " + to_string(x.type()));
     }
@@ -303,9 +304,7 @@ Operand StableHloBuilder::sign(Operand x) {
   return same_type(*this, kName, {x});
 }
 
-Operand StableHloBuilder::trunc(Operand x) {
-  return select(less(x, 0), ceil(x), floor(x));
-}
+Operand StableHloBuilder::trunc(Operand x) { return select(less(x, 0), ceil(x), floor(x)); }
 
 Operand StableHloBuilder::is_finite(Operand x) {
   constexpr std::string_view kName = "stablehlo.is_finite";
@@ -387,7 +386,8 @@ Operand StableHloBuilder::bitcast_convert(Operand x, ElementType element) {
     if (x.rank()) type.dimensions.pop_back();
   }
   if (!fits) {
-    fail(kName, "the bits do not fit", to_string(x.type()) + " as " + std::string(pjrt::name(element)),
+    fail(kName, "the bits do not fit",
+         to_string(x.type()) + " as " + std::string(pjrt::name(element)),
          "real types, the narrower one with a last dimension that makes up the wider one");
   }
   Statement s(*this, kName, type);

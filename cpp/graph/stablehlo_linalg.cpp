@@ -78,7 +78,8 @@ Operand StableHloBuilder::dot_general(Operand lhs, Operand rhs, const DotDimensi
     }
   }
   Statement s(*this, "\"stablehlo.dot_general\"(", type);
-  s.operands({lhs, rhs}).text(") <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = ");
+  s.operands({lhs, rhs})
+      .text(") <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = ");
   s.list(d.lhs_batching).text(", rhs_batching_dimensions = ").list(d.rhs_batching);
   s.text(", lhs_contracting_dimensions = ").list(d.lhs_contracting);
   s.text(", rhs_contracting_dimensions = ").list(d.rhs_contracting).text(">");
@@ -175,8 +176,7 @@ Operand StableHloBuilder::fft(Operand x, FftType fft_type, Ints lengths) {
     fits = x.dimension(i - count) == wanted;
   }
   if (!fits) {
-    fail(kName, "the operand does not fit",
-         to_string(x.type()) + ", lengths " + to_string(lengths),
+    fail(kName, "the operand does not fit", to_string(x.type()) + ", lengths " + to_string(lengths),
          "1 to 3 lengths that are the last sizes (the last one length/2+1 for a real inverse), "
          "f32 or f64 for a real forward transform, complex for the others");
   }

@@ -115,10 +115,10 @@ Operand StableHloBuilder::broadcast_in_dim(Operand x, Ints dimensions, Ints mapp
   const Type type{x.element(), Dimensions(std::span<const int64_t>(dimensions))};
   for (size_t i = 0; i < mapping.size(); ++i) {
     const int64_t size = x.dimensions()[i];
-    const bool fits = mapping[i] >= 0 && mapping[i] < type.rank() &&
-                      (size == 1 || size == dimensions[static_cast<size_t>(mapping[i])]) &&
-                      std::find(mapping.begin(), mapping.begin() + i, mapping[i]) ==
-                          mapping.begin() + i;
+    const bool fits =
+        mapping[i] >= 0 && mapping[i] < type.rank() &&
+        (size == 1 || size == dimensions[static_cast<size_t>(mapping[i])]) &&
+        std::find(mapping.begin(), mapping.begin() + i, mapping[i]) == mapping.begin() + i;
     if (!fits) {
       fail(kName, "dimension " + std::to_string(i) + " does not map",
            to_string(x.type()) + " to " + to_string(dimensions) + " by " + to_string(mapping),
@@ -143,7 +143,8 @@ std::pair<Operand, Operand> StableHloBuilder::broadcast_together(Operand a, Oper
     const int64_t l = i + left.size() < rank ? 1 : left[i + left.size() - rank];
     const int64_t r = i + right.size() < rank ? 1 : right[i + right.size() - rank];
     if (l != r && l != 1 && r != 1) {
-      fail(kName, "the shapes do not broadcast", to_string(a.type()) + " and " + to_string(b.type()),
+      fail(kName, "the shapes do not broadcast",
+           to_string(a.type()) + " and " + to_string(b.type()),
            "each dimension equal or 1, aligned at the end");
     }
     common.push_back(l == 1 ? r : l);
@@ -300,8 +301,7 @@ Operand StableHloBuilder::pad(Operand x, Term value, Ints low, Ints high, Ints i
   const Dimensions none(static_cast<size_t>(x.rank()), 0);
   if (interior.empty()) interior = none;
   require_length(kName, "interior", interior, x.rank());
-  const Operand filler =
-      value.is_operand() ? value.operand() : scalar(x.element(), value.number());
+  const Operand filler = value.is_operand() ? value.operand() : scalar(x.element(), value.number());
   Statement::check(*this, kName, filler);
   if (filler.rank() != 0 || filler.element() != x.element()) {
     fail(kName, "the padding value does not fit", to_string(filler.type()),

@@ -22,17 +22,16 @@ Operands StableHloBuilder::sort(OperandList operands, int64_t dim, bool stable,
   Statement s(*this, "\"stablehlo.sort\"(", results);
   s.operands(operands).text(") <{dimension = ").number(dim);
   s.text(stable ? " : i64, is_stable = true}> (" : " : i64, is_stable = false}> (");
-  s.region(
-      kName, arguments, true,
-      [&](StableHloBuilder& builder, OperandList pairs) {
-        Operands lhs, rhs;
-        for (size_t i = 0; i < pairs.size(); i += 2) {
-          lhs.push_back(pairs[i]);
-          rhs.push_back(pairs[i + 1]);
-        }
-        return Operands{comparator(builder, lhs, rhs)};
-      },
-      {Type{ElementType::kPred, {}}});
+  s.region(kName, arguments, true,
+           [&](StableHloBuilder& builder, OperandList pairs) {
+             Operands lhs, rhs;
+             for (size_t i = 0; i < pairs.size(); i += 2) {
+               lhs.push_back(pairs[i]);
+               rhs.push_back(pairs[i + 1]);
+             }
+             return Operands{comparator(builder, lhs, rhs)};
+           },
+           {Type{ElementType::kPred, {}}});
   s.text(")").signature(operands);
   return s.end_all();
 }
@@ -45,16 +44,16 @@ std::pair<Operand, Operand> StableHloBuilder::sort_with_indices(Operand x, int64
   const bool narrow = size <= INT32_MAX;
   const Type counts{narrow ? ElementType::kS32 : ElementType::kS64, x.dimensions()};
   const bool floating = pjrt::is_floating(x.element());
-  const Operands sorted = sort({x, iota(counts, dim)}, dim, true,
-                               [=](StableHloBuilder& b, OperandList lhs, OperandList rhs) {
-                                 const Operand low = descending ? rhs[0] : lhs[0];
-                                 const Operand high = descending ? lhs[0] : rhs[0];
-                                 const Operand less = b.less(low, high);
-                                 if (!floating) return less;
-                                 // A NaN is greater than any number, and equal to a NaN.
-                                 return b.bit_or(less, b.bit_and(b.is_nan(high),
-                                                                 b.equal(low, low)));
-                               });
+  const Operands sorted =
+      sort({x, iota(counts, dim)}, dim, true,
+           [=](StableHloBuilder& b, OperandList lhs, OperandList rhs) {
+             const Operand low = descending ? rhs[0] : lhs[0];
+             const Operand high = descending ? lhs[0] : rhs[0];
+             const Operand less = b.less(low, high);
+             if (!floating) return less;
+             // A NaN is greater than any number, and equal to a NaN.
+             return b.bit_or(less, b.bit_and(b.is_nan(high), b.equal(low, low)));
+           });
   return {sorted[0], convert(sorted[1], index)};
 }
 

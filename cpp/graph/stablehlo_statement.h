@@ -13,7 +13,8 @@
 // What the files of the builder share; not for users of the builder but those who add operations.
 namespace torch_pjrt::graph {
 
-// Throws std::invalid_argument `what: problem; got X; expected Y; remedy`; empty parts are left out.
+// Throws std::invalid_argument `what: problem; got X; expected Y; remedy`; empty parts are left
+// out.
 [[noreturn]] void fail(std::string_view what, std::string_view problem, std::string_view got = {},
                        std::string_view expected = {}, std::string_view remedy = {});
 
@@ -60,7 +61,8 @@ struct StableHloBuilder::State {
 
   Value& value(uint32_t id) { return (*chunks[id >> kChunkBits])[id & (kChunk - 1)]; }
   uint32_t new_value(const Type& type) {
-    if (!(value_count & (kChunk - 1))) chunks.push_back(std::make_unique<std::array<Value, kChunk>>());
+    if (!(value_count & (kChunk - 1)))
+      chunks.push_back(std::make_unique<std::array<Value, kChunk>>());
     Value& fresh = value(value_count);
     fresh.type = type;
     fresh.scope = scopes.back().id;
@@ -107,8 +109,8 @@ class StableHloBuilder::Statement {
   static std::vector<Type> write_region(StableHloBuilder& builder, std::string_view what,
                                         ListRef<Type> arguments, bool isolated, const Body& body);
   // The same inside this statement; `expected` are the types it must return.
-  Statement& region(std::string_view what, ListRef<Type> arguments, bool isolated,
-                    const Body& body, ListRef<Type> expected);
+  Statement& region(std::string_view what, ListRef<Type> arguments, bool isolated, const Body& body,
+                    ListRef<Type> expected);
   Statement& reducer_region(Reducer reducer, ElementType element);
   Operand end();
   Operands end_all();

@@ -88,8 +88,8 @@ Operand StableHloBuilder::reduce_window(Operand x, Operand init, Reducer reducer
   return s.end();
 }
 
-Operands StableHloBuilder::reduce_window(OperandList inputs, OperandList inits,
-                                         const Window& given, const ReducerBody& body) {
+Operands StableHloBuilder::reduce_window(OperandList inputs, OperandList inits, const Window& given,
+                                         const ReducerBody& body) {
   constexpr std::string_view kName = "stablehlo.reduce_window";
   Statement::check(*this, kName, inputs);
   Statement::check(*this, kName, inits);
@@ -151,12 +151,11 @@ Operand StableHloBuilder::select_and_scatter(Operand x, Operand source, Operand 
   s.text(", window_strides = ").array(window.strides).text(", ");
   write_padding(s, window.padding);
   s.text("}> (");
-  s.region(
-      kName, {scalar, scalar}, true,
-      [select](StableHloBuilder& b, OperandList two) {
-        return Operands{b.compare(select, two[0], two[1])};
-      },
-      {Type{ElementType::kPred, {}}});
+  s.region(kName, {scalar, scalar}, true,
+           [select](StableHloBuilder& b, OperandList two) {
+             return Operands{b.compare(select, two[0], two[1])};
+           },
+           {Type{ElementType::kPred, {}}});
   s.text(", ").reducer_region(scatter, x.element()).text(")").signature({x, source, init});
   return s.end();
 }
