@@ -131,10 +131,4 @@ bool LoadedExecutable::is_deleted() const {
   return args.is_deleted;
 }
 
-void LoadedExecutable::delete_now() {
-  TORCH_PJRT_ARGS(PJRT_LoadedExecutable_Delete, args);
-  args.executable = loaded_;
-  TORCH_PJRT_CALL(api_, PJRT_LoadedExecutable_Delete, args, "delete a program");
-}
-
 }  // namespace torch_pjrt::pjrt

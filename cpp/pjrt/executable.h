@@ -79,9 +79,6 @@ class LoadedExecutable {
   Options cost_analysis() const;
 
   bool is_deleted() const;
-  // Frees it on the devices once running executions are done; it cannot be executed any more.
-  // XLA's CPU plugins up to API 0.106 ignore this: destroy the executable to be sure.
-  void delete_now();
 
  private:
   void destroy() noexcept;
