@@ -93,6 +93,14 @@ HostBlock::~HostBlock() {
   if (pool_) pool_->give_back(data_, capacity_);
 }
 
+bool HostBlock::recycle() noexcept {
+  if (!pool_ || !pool_->keep(data_, capacity_)) return false;
+  data_ = nullptr;
+  size_ = capacity_ = 0;
+  pool_ = nullptr;
+  return true;
+}
+
 HostMemoryPool& HostMemoryPool::shared() {
   static HostMemoryPool* const pool = [] {
     auto* made = new HostMemoryPool(default_limit());
@@ -138,20 +146,23 @@ HostBlock HostMemoryPool::allocate(size_t bytes) {
   return HostBlock(this, data, bytes, capacity);
 }
 
+bool HostMemoryPool::keep(void* data, size_t capacity) noexcept {
+  std::lock_guard lock(mutex_);
+  if (stats_.bytes_cached + capacity > limit_) return false;
+  Free*& first = free_[size_class(capacity).index];
+  first = new (data) Free{first};
+  stats_.bytes_in_use -= capacity;
+  stats_.bytes_cached += capacity;
+  publish();
+  return true;
+}
+
 void HostMemoryPool::give_back(void* data, size_t capacity) noexcept {
-  {
-    std::lock_guard lock(mutex_);
-    stats_.bytes_in_use -= capacity;
-    if (stats_.bytes_cached + capacity <= limit_) {
-      Free*& first = free_[size_class(capacity).index];
-      first = new (data) Free{first};
-      stats_.bytes_cached += capacity;
-      publish();
-      return;
-    }
-    publish();
-  }
+  if (keep(data, capacity)) return;
   system_free(data, capacity);
+  std::lock_guard lock(mutex_);
+  stats_.bytes_in_use -= capacity;
+  publish();
 }
 
 size_t HostMemoryPool::trim(size_t keep) noexcept {

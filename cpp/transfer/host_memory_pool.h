@@ -27,6 +27,11 @@ class HostBlock {
   size_t size() const noexcept { return size_; }          // bytes asked for
   size_t capacity() const noexcept { return capacity_; }  // bytes there are
   explicit operator bool() const noexcept { return data_ != nullptr; }
+
+  // Gives the block back now if that takes no more than a leaf lock, and empties it; false if its
+  // memory would have to go back to the system, which takes long. For callbacks.
+  bool recycle() noexcept;
+
   void swap(HostBlock& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
@@ -96,6 +101,7 @@ class HostMemoryPool {
     base::Counter &bytes_in_use, &bytes_cached, &peak_bytes_in_use, &allocations, &reused;
   };
 
+  bool keep(void* data, size_t capacity) noexcept;
   void give_back(void* data, size_t capacity) noexcept;
   void publish() noexcept;  // with the lock held
 

@@ -57,25 +57,39 @@ pjrt::Buffer give_during_call(const pjrt::Client& client, pjrt::Device device, c
           .buffer);
 }
 
+// Keeps a pool block. Giving it back takes a leaf lock only, unless its memory must go to the
+// system, so most blocks are there for the next transfer as soon as the buffer is gone.
+struct BlockHolder final : Holder {
+  explicit BlockHolder(HostBlock block) : block(std::move(block)) {}
+  HostBlock block;
+};
+
+void let_go(std::unique_ptr<Holder> holder) noexcept {
+  Reclaimer::instance().reclaim(std::move(holder));
+}
+
+void let_go(std::unique_ptr<BlockHolder> holder) noexcept {
+  if (!holder->block.recycle()) Reclaimer::instance().reclaim(std::move(holder));
+}
+
 // For memory that `holder` keeps until the done event, which may come on any thread: it only
 // passes the holder on.
+template <typename SomeHolder>
 pjrt::Buffer give_until_done(const pjrt::Client& client, pjrt::Device device, const void* data,
                              pjrt::ElementType type, std::span<const int64_t> dimensions,
-                             HostBufferSemantics semantics, std::unique_ptr<Holder> holder) {
-  Reclaimer& reclaimer = Reclaimer::instance();
+                             HostBufferSemantics semantics, std::unique_ptr<SomeHolder> holder) {
   pjrt::HostTransfer given = give(client, device, data, type, dimensions, semantics);
   // Raw: should the callback be dropped without a call, the memory may still be in use.
-  Holder* const held = holder.release();
+  SomeHolder* const held = holder.release();
   try {
-    given.done_with_host_buffer.on_ready([held, &reclaimer](const pjrt::Error*) noexcept {
-      reclaimer.reclaim(std::unique_ptr<Holder>(held));
-    });
+    given.done_with_host_buffer.on_ready(
+        [held](const pjrt::Error*) noexcept { let_go(std::unique_ptr<SomeHolder>(held)); });
   } catch (...) {
     // Without the buffer the device lets go of the memory; if even that cannot be waited for, the
     // holder leaks.
     given.buffer = {};
     given.done_with_host_buffer.await("wait for the end of a failed transfer");
-    reclaimer.reclaim(std::unique_ptr<Holder>(held));
+    let_go(std::unique_ptr<SomeHolder>(held));
     throw;
   }
   return std::move(given.buffer);
@@ -88,7 +102,7 @@ pjrt::Buffer give_block(const pjrt::Client& client, pjrt::Device device, pjrt::E
                          uses_host_memory(client)
                              ? HostBufferSemantics::kMutableZeroCopy
                              : HostBufferSemantics::kImmutableUntilTransferCompletes,
-                         hold(std::move(block)));
+                         std::make_unique<BlockHolder>(std::move(block)));
 }
 
 // The array as dense row-major bytes in `to`.

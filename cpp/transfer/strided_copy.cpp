@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/inline_vector.h"
+#include "transfer/streaming_copy.h"
 #include "transfer/strided_kernels.h"
 #include "transfer/transfer_threads.h"
 
@@ -28,6 +29,7 @@ struct Copy {
   const char* from;
   size_t item;
   Dims dims;
+  bool streaming = false;
 };
 
 int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
@@ -91,6 +93,7 @@ void copy_inner(const Copy& copy, const Dims& outer, const Plane& plane) {
 void copy_serial(const Copy& copy) {
   Dims outer = copy.dims;
   Plane plane;
+  plane.streaming = copy.streaming;
   if (!outer.empty()) {
     size_t row = fastest_dim(outer, &Dim::to);
     const size_t source_row = fastest_dim(outer, &Dim::from);
@@ -125,6 +128,11 @@ void copy_serial(const Copy& copy) {
   }
 }
 
+void copy_piece(const Copy& copy) {
+  copy_serial(copy);
+  if (copy.streaming) end_streaming();
+}
+
 size_t bytes_of(const Copy& copy) {
   size_t bytes = copy.item;
   for (const Dim& dim : copy.dims) bytes *= dim.size;
@@ -157,13 +165,14 @@ void split(const Copy& copy, size_t pieces, std::vector<Copy>& result) {
 
 void copy_strided(Copy& copy, bool may_split) {
   merge_dims(copy);
+  copy.streaming = bytes_of(copy) >= kStreamingBytes;
   if (bytes_of(copy) <= kParallelBytes || !may_split || TransferThreads::count() == 1) {
-    copy_serial(copy);
+    copy_piece(copy);
     return;
   }
   std::vector<Copy> pieces;
   split(copy, TransferThreads::count() * 8, pieces);
-  TransferThreads::run(pieces.size(), [&](size_t i) { copy_serial(pieces[i]); });
+  TransferThreads::run(pieces.size(), [&](size_t i) { copy_piece(pieces[i]); });
 }
 
 void check(const char* what, std::span<const int64_t> dims, std::span<const int64_t> byte_strides,
@@ -185,7 +194,7 @@ void pack(void* dense, const void* strided, std::span<const int64_t> dims,
           std::span<const int64_t> byte_strides, size_t item_size) {
   check("pack", dims, byte_strides, item_size);
   if (element_count(dims) == 0) return;
-  Copy copy{static_cast<char*>(dense), static_cast<const char*>(strided), item_size, {}};
+  Copy copy{static_cast<char*>(dense), static_cast<const char*>(strided), item_size, {}, false};
   copy.dims.resize(dims.size());
   int64_t stride = static_cast<int64_t>(item_size);
   for (size_t i = dims.size(); i-- > 0; stride *= dims[i]) {
@@ -198,7 +207,7 @@ void unpack(void* strided, const void* dense, std::span<const int64_t> dims,
             std::span<const int64_t> byte_strides, size_t item_size) {
   check("unpack", dims, byte_strides, item_size);
   if (element_count(dims) == 0) return;
-  Copy copy{static_cast<char*>(strided), static_cast<const char*>(dense), item_size, {}};
+  Copy copy{static_cast<char*>(strided), static_cast<const char*>(dense), item_size, {}, false};
   copy.dims.resize(dims.size());
   int64_t stride = static_cast<int64_t>(item_size);
   bool distinct = true;
@@ -211,17 +220,25 @@ void unpack(void* strided, const void* dense, std::span<const int64_t> dims,
 
 void parallel_memcpy(void* destination, const void* source, size_t bytes) {
   if (bytes == 0) return;
+  const bool streaming = bytes >= kStreamingBytes;
+  const auto copy = [&](size_t start, size_t count) {
+    char* const to = static_cast<char*>(destination) + start;
+    const char* const from = static_cast<const char*>(source) + start;
+    if (streaming) {
+      stream_bytes(to, from, count);
+      end_streaming();
+    } else {
+      std::memcpy(to, from, count);
+    }
+  };
   if (bytes <= kParallelBytes || TransferThreads::count() == 1) {
-    std::memcpy(destination, source, bytes);
+    copy(0, bytes);
     return;
   }
   const size_t wanted = TransferThreads::count() * 4;
   const size_t piece = std::max<size_t>((bytes / wanted + 4095) & ~size_t{4095}, 256 << 10);
-  TransferThreads::run((bytes + piece - 1) / piece, [&](size_t i) {
-    const size_t start = i * piece;
-    std::memcpy(static_cast<char*>(destination) + start, static_cast<const char*>(source) + start,
-                std::min(piece, bytes - start));
-  });
+  TransferThreads::run((bytes + piece - 1) / piece,
+                       [&](size_t i) { copy(i * piece, std::min(piece, bytes - i * piece)); });
 }
 
 int64_t element_count(std::span<const int64_t> dims) noexcept {

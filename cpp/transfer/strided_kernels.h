@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "transfer/streaming_copy.h"
+
 namespace torch_pjrt::transfer {
 
 // The inner loops of strided_copy.cpp: a plane of items from one set of byte strides to another.
@@ -17,7 +19,8 @@ struct Plane {
   int64_t columns = 1;
   int64_t to_row = 0, to_column = 0;  // byte strides
   int64_t from_row = 0, from_column = 0;
-  bool crossed = false;  // the source advances least along the rows: a transposition
+  bool crossed = false;    // the source advances least along the rows: a transposition
+  bool streaming = false;  // the copy is too large for the caches
 };
 
 template <typename T>
@@ -122,15 +125,16 @@ inline void transpose_square(const char* from, int64_t from_stride, char* to,
 
 // to[r][c] = from[c][r], both contiguous along their last index. Works in tiles of one cache line
 // a side: each line of the source is read, and each of the target written, once and whole, however
-// the strides fall on the cache's sets.
-template <typename T>
+// the strides fall on the cache's sets. The tiles follow the source's lines, which the prefetchers
+// like best.
+template <typename T, bool kStreaming>
 void transpose_plane(char* to, const char* from, const Plane& plane) noexcept {
   constexpr int64_t item = sizeof(T), square = 16 / item, tile = 64 / item;
   const int64_t full_rows = plane.rows - plane.rows % tile;
   const int64_t full_columns = plane.columns - plane.columns % tile;
   alignas(64) char lines[tile * 64];
-  for (int64_t r = 0; r < full_rows; r += tile) {
-    for (int64_t c = 0; c < full_columns; c += tile) {
+  for (int64_t c = 0; c < full_columns; c += tile) {
+    for (int64_t r = 0; r < full_rows; r += tile) {
       const char* const source = from + r * item + c * plane.from_column;
       for (int64_t j = 0; j < tile; j += square) {    // source lines
         for (int64_t i = 0; i < tile; i += square) {  // along each line
@@ -139,7 +143,13 @@ void transpose_plane(char* to, const char* from, const Plane& plane) noexcept {
         }
       }
       char* const target = to + r * plane.to_row + c * item;
-      for (int64_t i = 0; i < tile; ++i) std::memcpy(target + i * plane.to_row, lines + i * 64, 64);
+      for (int64_t i = 0; i < tile; ++i) {
+        if constexpr (kStreaming) {
+          stream_line(target + i * plane.to_row, lines + i * 64);
+        } else {
+          std::memcpy(target + i * plane.to_row, lines + i * 64, 64);
+        }
+      }
     }
   }
   const auto edge = [&](int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
@@ -157,6 +167,13 @@ template <typename T>
 void copy_plane(char* to, const char* from, const Plane& plane) noexcept {
   constexpr int64_t item = sizeof(T);
   if (!plane.crossed) {
+    if (plane.streaming && plane.to_column == item && plane.from_column == item &&
+        plane.columns * item >= 4096) {
+      for (int64_t r = 0; r < plane.rows; ++r) {
+        stream_bytes(to + r * plane.to_row, from + r * plane.from_row, plane.columns * item);
+      }
+      return;
+    }
     for (int64_t r = 0; r < plane.rows; ++r) {
       copy_row<T>(to + r * plane.to_row, from + r * plane.from_row, plane.columns, plane.to_column,
                   plane.from_column);
@@ -165,19 +182,34 @@ void copy_plane(char* to, const char* from, const Plane& plane) noexcept {
   }
   if (plane.to_column == item && plane.from_row == item && plane.rows >= 16 / item &&
       plane.columns >= 16 / item) {
-    transpose_plane<T>(to, from, plane);
+    const bool whole_lines = (reinterpret_cast<uintptr_t>(to) | plane.to_row) % 64 == 0;
+    if (plane.streaming && whole_lines) {
+      transpose_plane<T, true>(to, from, plane);
+    } else {
+      transpose_plane<T, false>(to, from, plane);
+    }
     return;
   }
-  // Blocks that fit the first cache on both sides.
-  constexpr int64_t block_rows = 16, block_columns = 64;
-  for (int64_t c = 0; c < plane.columns; c += block_columns) {
-    const int64_t columns = std::min(block_columns, plane.columns - c);
+  // Blocks that fit the first cache on both sides, walked along their longer side.
+  const bool along_rows = plane.columns < 16 && plane.rows > plane.columns;
+  const int64_t block_columns = along_rows ? plane.columns : plane.rows < 16 ? 512 : 64;
+  const int64_t block_rows = along_rows ? 512 : 16;
+  for (int64_t c0 = 0; c0 < plane.columns; c0 += block_columns) {
+    const int64_t columns = std::min(block_columns, plane.columns - c0);
     for (int64_t r0 = 0; r0 < plane.rows; r0 += block_rows) {
       const int64_t rows = std::min(block_rows, plane.rows - r0);
-      for (int64_t r = r0; r < r0 + rows; ++r) {
-        copy_row<T>(to + r * plane.to_row + c * plane.to_column,
-                    from + r * plane.from_row + c * plane.from_column, columns, plane.to_column,
-                    plane.from_column);
+      char* const target = to + r0 * plane.to_row + c0 * plane.to_column;
+      const char* const source = from + r0 * plane.from_row + c0 * plane.from_column;
+      if (along_rows) {
+        for (int64_t c = 0; c < columns; ++c) {
+          copy_row<T>(target + c * plane.to_column, source + c * plane.from_column, rows,
+                      plane.to_row, plane.from_row);
+        }
+      } else {
+        for (int64_t r = 0; r < rows; ++r) {
+          copy_row<T>(target + r * plane.to_row, source + r * plane.from_row, columns,
+                      plane.to_column, plane.from_column);
+        }
       }
     }
   }
