@@ -1,0 +1,217 @@
+"""Trains a digit classifier, part of it lazy on xla and part eager on another device.
+
+python examples/mixed_mnist.py --plot mnist.png
+"""
+
+import argparse
+import math
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+import training_report as report
+from digit_data import DataError, Digits, load_digits
+from mixed_network import MixedNetwork, flop_shares
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+from tqdm import tqdm
+
+BATCH = 64
+CHECK_STEPS = 50
+WARM_STEPS = 3
+# Each border crossing cuts the graph: stem, head with its backward, stem's backward with the
+# update. A smaller batch compiles each anew, once; evaluation has the first two.
+TRAINING_PROGRAMS, EVALUATION_PROGRAMS = 3, 2
+TOLERANCE = 1e-3
+
+
+@dataclass
+class Run:
+    """What a training run leaves behind."""
+
+    network: MixedNetwork
+    losses: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    accuracies: list[tuple[int, float]] = field(default_factory=list)
+    parameters_at_check: dict[str, torch.Tensor] = field(default_factory=dict)
+    # Programs compiled by (step, batch size), and by each evaluation.
+    step_programs: list[tuple[int, int, int]] = field(default_factory=list)
+    evaluation_programs: list[int] = field(default_factory=list)
+
+
+def train(
+    digits: Digits,
+    device: torch.device,
+    eager_device: torch.device,
+    *,
+    steps: int,
+    seed: int,
+    counters: report.Counters,
+    quiet: bool = False,
+) -> Run:
+    """Trains for `steps` steps, evaluating at the end of each pass over the data."""
+    torch.manual_seed(seed)
+    run = Run(MixedNetwork(digits.side, device, eager_device))
+    optimizer = torch.optim.SGD(run.network.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    loader = DataLoader(
+        TensorDataset(digits.train_images, digits.train_labels),
+        batch_size=BATCH,
+        shuffle=True,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    bar = tqdm(total=steps, unit="step", disable=quiet, dynamic_ncols=True)
+    accuracy = math.nan
+    while len(run.losses) < steps:
+        for images, labels in loader:
+            programs, start = counters.programs(), time.perf_counter()
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(run.network(images), labels.to(device))
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            run.losses.append(loss.item())
+            run.seconds.append(time.perf_counter() - start)
+            step = len(run.losses)
+            if step == CHECK_STEPS:
+                run.parameters_at_check = {
+                    name: parameter.detach().cpu().clone()
+                    for name, parameter in run.network.named_parameters()
+                }
+            run.step_programs.append((step, len(labels), counters.programs() - programs))
+            bar.update()
+            bar.set_postfix(loss=f"{run.losses[-1]:.4f}", accuracy=f"{accuracy:.4f}", refresh=False)
+            if step == steps:
+                break
+        programs = counters.programs()
+        accuracy = evaluate(run.network, digits)
+        run.accuracies.append((len(run.losses), accuracy))
+        run.evaluation_programs.append(counters.programs() - programs)
+    bar.set_postfix(loss=f"{run.losses[-1]:.4f}", accuracy=f"{accuracy:.4f}")
+    bar.close()
+    return run
+
+
+@torch.no_grad()
+def evaluate(network: MixedNetwork, digits: Digits) -> float:
+    """Accuracy on the test digits."""
+    network.eval()
+    right = 0
+    for images, labels in zip(
+        digits.test_images.split(1000), digits.test_labels.split(1000), strict=True
+    ):
+        guesses = network(images).argmax(1)
+        right += int((guesses == labels.to(guesses.device)).sum())
+    network.train()
+    return right / len(digits.test_labels)
+
+
+def check(run: Run, reference: Run, counters: report.Counters) -> list[str]:
+    """What is wrong with `run`: empty when its parameters, programs and fallbacks are as promised."""
+    faults = []
+    worst = 0.0
+    for name, expected in reference.parameters_at_check.items():
+        got = run.parameters_at_check[name]
+        difference = float((got - expected).norm() / expected.norm())
+        worst = max(worst, difference)
+        if not difference <= TOLERANCE:
+            faults.append(f"{name}: differs by {difference:.2e}, expected at most {TOLERANCE:.0e}")
+    print(f"parameters after {CHECK_STEPS} steps against all-CPU: {worst:.1e} relative")
+    seen: set[int] = {size for step, size, _ in run.step_programs if step <= WARM_STEPS}
+    for step, size, programs in run.step_programs[WARM_STEPS:]:
+        allowed = 0 if size in seen else TRAINING_PROGRAMS
+        seen.add(size)
+        if programs > allowed:
+            faults.append(f"step {step}: compiled {programs} programs, expected at most {allowed}")
+    for number, programs in enumerate(run.evaluation_programs):
+        allowed = 0 if number else EVALUATION_PROGRAMS
+        if programs > allowed:
+            faults.append(
+                f"evaluation {number + 1}: compiled {programs} programs, expected at most {allowed}"
+            )
+    if counters.fallbacks():
+        faults.append(f"CPU fallbacks: got {counters.fallbacks()}, expected none")
+    return faults
+
+
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, prog="mixed_mnist")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="MNIST's IDX files, gzipped or not"
+    )
+    parser.add_argument("--device", default="xla", help="of stem and head (default xla)")
+    parser.add_argument("--eager-device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--all-cpu", action="store_true", help="everything on cpu, to compare")
+    parser.add_argument(
+        "--steps", type=int, metavar="N", help="default 345: 15 passes over scikit-learn's digits"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw loss and accuracy")
+    parser.add_argument("--check", action="store_true", help="compare with an all-CPU run")
+    parser.add_argument("--short", action="store_true", help="69 steps, for CI")
+    options = parser.parse_args(arguments)
+    if options.steps is None:
+        options.steps = 69 if options.short else 345
+    if options.steps < 1:
+        parser.error(f"--steps: too few; got {options.steps}, expected at least 1")
+    if options.check and options.steps < CHECK_STEPS:
+        parser.error(f"--check: needs {CHECK_STEPS} steps; got --steps {options.steps}")
+    if options.plot and not options.plot.absolute().parent.is_dir():
+        parser.error(f"--plot: no directory {str(options.plot.parent)!r}; create it first")
+    try:
+        options.digits = load_digits(options.data)
+    except DataError as error:
+        parser.error(str(error))
+    if options.all_cpu:
+        options.device = options.eager_device = "cpu"
+    if options.eager_device == "cuda" and not torch.cuda.is_available():
+        parser.error("--eager-device cuda: this PyTorch sees no CUDA device; use cpu")
+    try:
+        options.device = torch.device(options.device)
+        if options.device.type == "xla":
+            import torch_pjrt  # noqa: F401
+    except ImportError as error:
+        parser.error(
+            f"--device xla: torch_pjrt is not installed ({error}); run `make`, or use --all-cpu"
+        )
+    except RuntimeError as error:
+        parser.error(f"--device: {error}")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse_arguments(arguments)
+    digits, eager = options.digits, torch.device(options.eager_device)
+    counters = report.Counters(options.device.type == "xla")
+    run = train(
+        digits, options.device, eager, steps=options.steps, seed=options.seed, counters=counters
+    )
+    ends, middle = flop_shares(run.network, digits.train_images[:BATCH])
+    print(
+        f"arithmetic: {ends:.0%} on {options.device} (stem, head), {middle:.0%} on {eager} (block)"
+    )
+    print(f"test accuracy: {run.accuracies[-1][1]:.4f}")
+    report.print_step_time(run.seconds)
+    report.print_counters(counters)
+    if options.plot:
+        report.plot(options.plot, run.losses, run.accuracies)
+        print(f"plot: {options.plot}")
+    if options.check:
+        cpu = torch.device("cpu")
+        reference = train(
+            digits, cpu, cpu, steps=CHECK_STEPS, seed=options.seed,
+            counters=report.Counters(False), quiet=True,
+        )  # fmt: skip
+        faults = check(run, reference, counters)
+        for fault in faults:
+            print(f"check failed: {fault}", file=sys.stderr)
+        if faults:
+            return 1
+        print("check passed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

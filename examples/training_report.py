@@ -1,0 +1,81 @@
+"""What a training run prints and draws at its end."""
+
+from pathlib import Path
+from statistics import median
+
+
+class Counters:
+    """torch_pjrt's counters since this object was made; all zero where it is not loaded."""
+
+    def __init__(self, active: bool):
+        self._metrics = None
+        if active:
+            import torch_pjrt
+
+            self._metrics = torch_pjrt.metrics
+        self._start = self._now()
+
+    def _now(self) -> dict[str, float]:
+        return dict(self._metrics.snapshot()) if self._metrics else {}
+
+    def since_start(self) -> dict[str, float]:
+        return {key: value - self._start.get(key, 0) for key, value in self._now().items()}
+
+    def programs(self) -> int:
+        return int(self.since_start().get("compile.programs", 0))
+
+    def total(self, prefix: str, *, suffix: str = "", word: str = "") -> int:
+        """Sum of the counters whose key starts, ends and contains as asked."""
+        return int(
+            sum(
+                value
+                for key, value in self.since_start().items()
+                if key.startswith(prefix) and key.endswith(suffix) and word in key
+            )
+        )
+
+    def fallbacks(self) -> dict[str, int]:
+        return {
+            key.removeprefix("fallback."): int(value)
+            for key, value in self.since_start().items()
+            if key.startswith("fallback.") and value
+        }
+
+
+def print_counters(counters: Counters) -> None:
+    """The lines about programs and bytes."""
+    print(f"programs compiled: {counters.programs()}")
+    print(f"CPU fallbacks: {sum(counters.fallbacks().values())}")
+    for label, word in (
+        ("crossed to the device", "host_to_device"),
+        ("crossed to the host", "device_to_host"),
+        ("copied", "cop"),
+        ("cast", "cast"),
+        ("adopted", "adopt"),
+    ):
+        print(f"bytes {label}: {counters.total('transfer.', suffix='.bytes', word=word):,}")
+
+
+def print_step_time(seconds: list[float]) -> None:
+    """Median step; the first three trace and compile, so they are named apart."""
+    print(f"first step: {seconds[0] * 1e3:.1f} ms")
+    print(f"time a step: {median(seconds[3:] or seconds) * 1e3:.2f} ms (median)")
+
+
+def plot(path: Path, losses: list[float], accuracies: list[tuple[int, float]]) -> None:
+    """Draws loss by step, and test accuracy where it was measured."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, loss_axis = pyplot.subplots(figsize=(8, 4.5))
+    loss_axis.plot(range(1, len(losses) + 1), losses, color="tab:blue", linewidth=0.8)
+    loss_axis.set(xlabel="step", ylabel="training loss", yscale="log")
+    accuracy_axis = loss_axis.twinx()
+    steps, values = zip(*accuracies, strict=True)
+    accuracy_axis.plot(steps, values, color="tab:orange", marker="o")
+    accuracy_axis.set(ylabel="test accuracy", ylim=(min(0.9, *values), 1.0))
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
