@@ -229,6 +229,19 @@ void plugin_to_host(benchmark::State& state) {
 }
 BENCHMARK(plugin_to_host)->RangeMultiplier(16)->Range(16, 16 << 20)->UseRealTime();
 
+void batch_to_device(benchmark::State& state) {
+  constexpr int64_t count = 16384;  // 64 KiB
+  const ProgramMemory memory = program_memory(1000 * count);
+  std::vector<HostToDeviceCopy> copies;
+  for (int64_t i = 0; i < 1000; ++i) {
+    copies.push_back(
+        {device(), {memory.data() + i * count, ElementType::kF32, {&count, 1}, {}}, {}});
+  }
+  for (auto _ : state) host_to_device(client(), copies).back().ready_event().await();
+  state.SetBytesProcessed(state.iterations() * 1000 * count * 4);
+}
+BENCHMARK(batch_to_device)->UseRealTime();
+
 void batch_to_host(benchmark::State& state) {
   constexpr int64_t count = 16384;  // 64 KiB
   std::vector<std::vector<float>> targets(1000, std::vector<float>(count));

@@ -1,5 +1,6 @@
 #include "transfer/host_addressing.h"
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <shared_mutex>
@@ -40,6 +41,8 @@ bool probe(const pjrt::Client& client) {
   }
 }
 
+std::atomic<bool> sharing{true};
+
 struct Known {
   const pjrt::Client* client;
   const PJRT_Client* handle;  // tells a new client at an old one's address apart
@@ -58,7 +61,10 @@ std::vector<Known>& known() {
 
 }  // namespace
 
+void set_host_memory_sharing(bool on) noexcept { sharing = on; }
+
 bool uses_host_memory(const pjrt::Client& client) {
+  if (!sharing.load(std::memory_order_relaxed)) return false;
   {
     std::shared_lock lock(known_mutex());
     for (const Known& entry : known()) {

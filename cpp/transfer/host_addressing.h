@@ -9,4 +9,8 @@ namespace torch_pjrt::transfer {
 // plugin that cannot tell.
 bool uses_host_memory(const pjrt::Client& client);
 
+// Off: transfers treat every device as one whose memory the host cannot address. For comparisons,
+// for tests, and for a plugin whose answers are not to be trusted. On by default.
+void set_host_memory_sharing(bool on) noexcept;
+
 }  // namespace torch_pjrt::transfer

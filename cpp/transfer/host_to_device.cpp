@@ -1,11 +1,16 @@
 #include "transfer/host_to_device.h"
 
+#include <algorithm>
+#include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "base/blocking_region.h"
 #include "pjrt/error.h"
 #include "transfer/strided_copy.h"
 #include "transfer/transfer_figures.h"
+#include "transfer/transfer_threads.h"
 
 namespace torch_pjrt::transfer {
 namespace {
@@ -40,6 +45,11 @@ size_t bytes_of(pjrt::ElementType type, std::span<const int64_t> dimensions) {
 pjrt::HostTransfer give(const pjrt::Client& client, pjrt::Device device, const void* data,
                         pjrt::ElementType type, std::span<const int64_t> dimensions,
                         HostBufferSemantics semantics) {
+  if (pjrt::bit_width(type) == 0) {  // plugins end the process for these
+    throw pjrt::Error(pjrt::ErrorCode::kInvalidArgument, "copy host data to a device",
+                      "the element type has no data; got '" + std::string(pjrt::name(type)) +
+                          "', expected a number type");
+  }
   pjrt::HostArray array;
   array.data = data ? data : kNothing;
   array.type = type;
@@ -107,6 +117,8 @@ pjrt::Buffer give_block(const pjrt::Client& client, pjrt::Device device, pjrt::E
 
 // The array as dense row-major bytes in `to`.
 void gather(void* to, const HostSource& source, size_t bytes, bool dense) {
+  std::optional<base::BlockingRegion> region;  // long enough for other threads to be glad of it
+  if (bytes >= kParallelBytes) region.emplace();
   if (dense) {
     parallel_memcpy(to, source.data, bytes);
   } else {
@@ -144,6 +156,39 @@ pjrt::Buffer host_to_device(const pjrt::Client& client, pjrt::Device device,
   HostBlock block = HostMemoryPool::shared().allocate(bytes);
   gather(block.data(), source, bytes, dense);
   return give_block(client, device, source.type, source.dimensions, std::move(block));
+}
+
+std::vector<pjrt::Buffer> host_to_device(const pjrt::Client& client,
+                                         std::span<const HostToDeviceCopy> copies) {
+  std::vector<pjrt::Buffer> buffers(copies.size());
+  std::vector<std::exception_ptr> errors(copies.size());
+  const auto make = [&](size_t i) noexcept {
+    try {
+      buffers[i] =
+          host_to_device(client, copies[i].device, copies[i].source, copies[i].hold_source);
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  };
+  base::BlockingRegion region;
+  std::vector<size_t> small;
+  for (size_t i = 0; i < copies.size(); ++i) {
+    if (bytes_of(copies[i].source.type, copies[i].source.dimensions) <= kSmallTransfer) {
+      small.push_back(i);
+    } else {
+      make(i);
+    }
+  }
+  constexpr size_t kBatch = 8;
+  TransferThreads::run((small.size() + kBatch - 1) / kBatch, [&](size_t batch) {
+    for (size_t i = batch * kBatch; i < std::min(small.size(), (batch + 1) * kBatch); ++i) {
+      make(small[i]);
+    }
+  });
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  return buffers;
 }
 
 pjrt::Buffer block_to_device(const pjrt::Client& client, pjrt::Device device,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "pjrt/buffer.h"
 #include "pjrt/client.h"
@@ -24,8 +25,9 @@ struct HostSource {
   std::span<const int64_t> byte_strides;  // empty: dense row-major; may be negative or zero
 };
 
-// Makes what keeps the source alive. Called at most once, on the calling thread, and only where
-// the source is needed after the call; the reclaimer destroys its result once it is not.
+// Makes what keeps the source alive. Called at most once, on the calling thread (perhaps inside a
+// BlockingRegion), and only where the source is needed after the call; the reclaimer destroys its
+// result once it is not.
 using HoldSource = std::function<std::unique_ptr<Holder>()>;
 
 // Copies an array to a device. Does not wait for the device.
@@ -40,6 +42,18 @@ using HoldSource = std::function<std::unique_ptr<Holder>()>;
 // calls and bytes by path: small, flat, packed, held, block, adopted.
 pjrt::Buffer host_to_device(const pjrt::Client& client, pjrt::Device device,
                             const HostSource& source, const HoldSource& hold_source = {});
+
+struct HostToDeviceCopy {
+  pjrt::Device device;
+  HostSource source;
+  HoldSource hold_source;
+};
+
+// Several at once, in this order; small ones are shared out among the threads of TransferThreads.
+// After an error of one the others are still made, then the first error is thrown and all that
+// was made is freed.
+std::vector<pjrt::Buffer> host_to_device(const pjrt::Client& client,
+                                         std::span<const HostToDeviceCopy> copies);
 
 constexpr size_t kSmallTransfer = size_t{128} << 10;
 

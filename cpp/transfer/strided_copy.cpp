@@ -115,16 +115,11 @@ void copy_serial(const Copy& copy) {
     }
   }
   switch (copy.item) {
-    case 1:
-      return copy_inner<uint8_t>(copy, outer, plane);
-    case 2:
-      return copy_inner<uint16_t>(copy, outer, plane);
-    case 4:
-      return copy_inner<uint32_t>(copy, outer, plane);
-    case 8:
-      return copy_inner<uint64_t>(copy, outer, plane);
-    default:
-      return copy_inner<Item16>(copy, outer, plane);
+    case 1: return copy_inner<uint8_t>(copy, outer, plane);
+    case 2: return copy_inner<uint16_t>(copy, outer, plane);
+    case 4: return copy_inner<uint32_t>(copy, outer, plane);
+    case 8: return copy_inner<uint64_t>(copy, outer, plane);
+    default: return copy_inner<Item16>(copy, outer, plane);
   }
 }
 

@@ -227,6 +227,80 @@ TEST_P(RoundTrip, GivesABlockToTheDeviceAndGetsItBack) {
                pjrt::Error);
 }
 
+// As on a device whose memory the host cannot address.
+class WithoutSharing {
+ public:
+  WithoutSharing() { set_host_memory_sharing(false); }
+  ~WithoutSharing() { set_host_memory_sharing(true); }
+};
+
+TEST_P(RoundTrip, HoldsASourceUntilTheDeviceHasReadIt) {
+  WithoutSharing without;
+  std::vector<char> bytes = numbered(4 << 20);
+  const Ints dims = {4 << 20}, none = {};
+  std::atomic<int> made{0}, released{0};
+  const HoldSource hold_source = [&] {
+    ++made;
+    return hold(Watched(released));
+  };
+  const HostSource whole{bytes.data(), ElementType::kU8, dims, none};
+  {
+    const pjrt::Buffer buffer = host_to_device(client(), device(), whole, hold_source);
+    EXPECT_EQ(made, 1);
+    EXPECT_EQ(on_device(buffer), bytes);
+    EXPECT_EQ(back(buffer, bytes.size()), bytes);
+  }
+  for (int i = 0; i < 1000 && released == 0; ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(released, 1);
+
+  // Without a holder the source is not read after the call.
+  const std::vector<char> before = bytes;
+  const pjrt::Buffer copied = host_to_device(client(), device(), whole);
+  std::fill(bytes.begin(), bytes.end(), 0);
+  EXPECT_EQ(on_device(copied), before);
+
+  const Ints small = {1000};
+  host_to_device(client(), device(), {bytes.data(), ElementType::kU8, small, none}, hold_source);
+  EXPECT_EQ(made, 1);
+}
+
+TEST_P(RoundTrip, FollowsStridesWithoutSharing) {
+  WithoutSharing without;
+  const std::vector<char> storage = numbered(4 * 700 * 900);
+  const Ints dims = {700, 900}, strides = {4, 2800};
+  std::vector<char> dense(storage.size()), target(storage.size());
+  pack(dense.data(), storage.data(), dims, strides, 4);
+  const pjrt::Buffer buffer =
+      host_to_device(client(), device(), {storage.data(), ElementType::kS32, dims, strides});
+  EXPECT_EQ(on_device(buffer), dense);
+  device_to_host(client(), buffer, {target.data(), dims, strides});
+  EXPECT_EQ(target, storage);
+  EXPECT_FALSE(can_adopt(client(), {storage.data(), ElementType::kS32, dims, {}}));
+}
+
+TEST_P(RoundTrip, CopiesABatchToTheDevice) {
+  std::vector<std::vector<int32_t>> values;
+  std::vector<Ints> dims;
+  for (int i = 0; i < 100; ++i) {
+    const int64_t count = i == 50 ? 1'000'000 : i * 37;
+    values.emplace_back(count, i);
+    dims.push_back({count});
+  }
+  std::vector<HostToDeviceCopy> copies;
+  for (int i = 0; i < 100; ++i) {
+    copies.push_back({device(i % 2), {values[i].data(), ElementType::kS32, dims[i], {}}, {}});
+  }
+  const std::vector<pjrt::Buffer> buffers = host_to_device(client(), copies);
+  ASSERT_EQ(buffers.size(), 100u);
+  for (int i = 0; i < 100; ++i) {
+    const std::vector<char> got = back(buffers[i], values[i].size() * 4);
+    EXPECT_EQ(std::memcmp(got.data(), values[i].data(), got.size()), 0) << i;
+    EXPECT_EQ(buffers[i].device(), device(i % 2));
+  }
+  copies[7].source.type = ElementType::kInvalid;
+  EXPECT_THROW(host_to_device(client(), copies), pjrt::Error);
+}
+
 TEST_P(RoundTrip, CopiesABatchToTheHost) {
   std::vector<std::vector<int32_t>> values, got;
   std::vector<Ints> dims;
