@@ -1,10 +1,9 @@
-"""Contestants that take turns: one process each, one step at a time, so that noise hits all alike."""
+"""Contestants that take turns, a process each, one step at a time: noise hits all alike."""
 
 import json
 import os
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -33,10 +32,9 @@ class Worker:
 
     def __init__(self, contestant: Contestant, workload: str):
         self._name = contestant.name
-        self._scratch = tempfile.TemporaryDirectory()
         environment = dict(os.environ, JAX_PLATFORMS="cpu")
         # A program found on disk would not be a first step.
-        environment["TORCH_PJRT_CACHE_DIR"] = self._scratch.name
+        environment.pop("TORCH_PJRT_CACHE_DIR", None)
         environment["OMP_NUM_THREADS"] = str(len(os.sched_getaffinity(0)))
         # Threads that spin while others run would slow those down.
         environment["OMP_WAIT_POLICY"] = "PASSIVE"
@@ -68,7 +66,6 @@ class Worker:
     def close(self) -> None:
         self._process.stdin.close()
         self._process.wait()
-        self._scratch.cleanup()
 
 
 def take_turns(

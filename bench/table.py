@@ -33,7 +33,9 @@ def show(rows: list[dict], path: Path | None) -> None:
     lines = [columns] + [[_text(row.get(column)) for column in columns] for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     for number, line in enumerate(lines):
-        print(" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        print(
+            " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )
         if number == 0:
             print("-+-".join("-" * width for width in widths))
     if path:

@@ -1,6 +1,6 @@
 """A training step on xla against the same maths in jax.jit on the CPU, taking turns.
 
-    python bench/training_step.py --json steps.json
+python bench/training_step.py --json steps.json
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The CNN's initial weights and its batch, in PyTorch's layouts."""
+"""The CNN: initial weights and batch, in PyTorch's layouts."""
 
 import numpy as np
 
