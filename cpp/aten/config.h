@@ -1,0 +1,16 @@
+#pragma once
+
+namespace torch_pjrt::aten {
+
+// Switches of this layer, set from Python (torch_pjrt.config). Read without a lock: a change while
+// another thread records takes effect there some operators later.
+struct Config {
+  bool check_indices = true;  // let the device check indices, see check_index_range
+};
+
+inline Config& config() noexcept {
+  static Config config;
+  return config;
+}
+
+}  // namespace torch_pjrt::aten

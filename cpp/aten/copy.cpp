@@ -1,0 +1,236 @@
+#include "aten/copy.h"
+
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_to_copy_native.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+#include <torch/library.h>
+
+#include <numeric>
+
+#include "aten/device.h"
+#include "aten/errors.h"
+#include "aten/layout.h"
+#include "aten/record.h"
+#include "aten/storage.h"
+#include "aten/types.h"
+#include "base/metrics.h"
+#include "graph/strided_view.h"
+#include "transfer/device_to_device.h"
+#include "transfer/device_to_host.h"
+#include "transfer/host_to_device.h"
+
+namespace torch_pjrt::aten {
+namespace {
+
+constexpr Operator kCast{"aten::_to_copy", [](Emission& e) {
+                           StableHloBuilder& b = e.builder();
+                           const graph::Type& type = e.result_type();
+                           e.result(b.broadcast_to(b.convert(e.operand(0), type.element),
+                                                   type.dimensions));
+                         }};
+
+// The value of `tensor` with another dtype, broadcast to `sizes`.
+graph::Value cast_value(const at::Tensor& tensor, c10::ScalarType dtype, at::IntArrayRef sizes) {
+  graph::Value value = value_of(tensor);
+  if (tensor.scalar_type() == dtype && tensor.sizes() == sizes) return value;
+  return {graph::Node::operation(kCast, {&value, 1}, {}, type_of(dtype, sizes)), 0};
+}
+
+c10::SmallVector<int64_t, 8> byte_strides(const at::Tensor& tensor) {
+  c10::SmallVector<int64_t, 8> strides(tensor.strides().begin(), tensor.strides().end());
+  for (int64_t& stride : strides) stride *= static_cast<int64_t>(tensor.itemsize());
+  return strides;
+}
+
+std::span<const int64_t> span_of(at::IntArrayRef values) { return {values.data(), values.size()}; }
+
+// Copies a cpu tensor to the device as it is: a value with the sizes of `tensor`.
+graph::Value upload(const at::Tensor& tensor, const graph::Executor& executor) {
+  const auto strides = byte_strides(tensor);
+  transfer::HostSource source;
+  source.data = tensor.const_data_ptr();
+  source.type = element_type(tensor.scalar_type());
+  source.dimensions = span_of(tensor.sizes());
+  if (!tensor.is_contiguous()) source.byte_strides = span_of(strides);
+  graph::SharedBufferPtr buffer(new graph::SharedBuffer(
+      transfer::host_to_device(*executor.client(), executor.device(), source)));
+  return {graph::Node::data(std::move(buffer), type_of(tensor.scalar_type(), tensor.sizes())), 0};
+}
+
+// Host to device. A dense tensor in any order of dimensions goes as it lies in memory.
+void copy_to_device(at::Tensor src, const at::Tensor& dst) {
+  graph::Executor& executor = executor_of(dst);
+  if (src.scalar_type() != dst.scalar_type()) {
+    static base::Counter& calls = base::counter("transfer.cast.calls");
+    static base::Counter& bytes = base::counter("transfer.cast.bytes");
+    calls.add();
+    bytes.add(static_cast<int64_t>(src.nbytes()));
+    base::counter(c10::str("transfer.cast.", src.scalar_type(), "_to_", dst.scalar_type())).add();
+    src = src.to(dst.scalar_type());
+  }
+  if (src.numel() == 0) return;
+  src = src.resolve_conj().resolve_neg();
+  const bool covers = dst.storage_offset() == 0 && dst.is_non_overlapping_and_dense() &&
+                      dst.nbytes() == dst.storage().nbytes();
+  if (!covers) {
+    return write(dst, cast_value(make_tensor(executor, upload(src, executor), src.scalar_type()),
+                                 dst.scalar_type(), dst.sizes()));
+  }
+  src = src.expand(dst.sizes());
+  // Both seen in the order in which the target lies in memory.
+  c10::DimVector order(static_cast<size_t>(dst.dim()));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return dst.stride(a) > dst.stride(b); });
+  cell_of(*dst.storage().unsafeGetStorageImpl()).set(upload(src.permute(order), executor));
+}
+
+// Device to host, where the target has the source's sizes.
+void copy_to_host(const at::Tensor& src, const at::Tensor& dst) {
+  if (src.numel() == 0) return;
+  const bool plain = is_whole_storage(src) && src.scalar_type() == dst.scalar_type();
+  if (!plain) {
+    with_host_view(src, [&](const at::Tensor& view) { dst.copy_(view); });
+    return;
+  }
+  graph::Executor& executor = executor_of(src);
+  const graph::SharedBufferPtr buffer = executor.buffer(contents_of(src));
+  const auto strides = byte_strides(dst);
+  transfer::HostTarget target;
+  target.data = dst.mutable_data_ptr();
+  target.dimensions = span_of(dst.sizes());
+  if (!dst.is_contiguous()) target.byte_strides = span_of(strides);
+  transfer::device_to_host(*executor.client(), buffer->buffer, target);
+  executor.raise_failed_checks();
+}
+
+void copy_between_devices(const at::Tensor& src, const at::Tensor& dst) {
+  graph::Executor& from = executor_of(src);
+  graph::Executor& to = executor_of(dst);
+  const graph::Value value = cast_value(src, dst.scalar_type(), dst.sizes());
+  const graph::Type type = value.type();
+  const graph::SharedBufferPtr buffer = from.buffer(value);
+  graph::SharedBufferPtr copy(new graph::SharedBuffer(transfer::device_to_device(
+      *from.client(), buffer->buffer, *to.client(), to.device())));
+  write(dst, {graph::Node::data(std::move(copy), type), 0});
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  translate_errors([&] { copy_tensor(self, dst, non_blocking); });
+  return dst;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  dst.resize_(self.sizes());
+  translate_errors([&] { copy_tensor(self, dst, false); });
+  return dst;
+}
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  if (!self.is_same(src)) translate_errors([&] { copy_tensor(src, self, non_blocking); });
+  return self;
+}
+
+at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> format) {
+  return cast(self, self.scalar_type(), format.value_or(at::MemoryFormat::Preserve));
+}
+
+at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                   std::optional<at::Layout> layout, std::optional<at::Device> device,
+                   std::optional<bool> pin_memory, bool non_blocking,
+                   std::optional<at::MemoryFormat> format) {
+  const bool same_device =
+      self.device().is_xla() &&
+      (!device || (device->is_xla() && (!device->has_index() || *device == self.device())));
+  if (same_device && layout.value_or(at::kStrided) == at::kStrided) {
+    return cast(self, dtype.value_or(self.scalar_type()),
+                format.value_or(at::MemoryFormat::Preserve));
+  }
+  return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, format);
+}
+
+at::Scalar local_scalar_dense(const at::Tensor& self) {
+  at::Scalar scalar;
+  translate_errors(
+      [&] { with_host_view(self, [&](const at::Tensor& view) { scalar = view.item(); }); });
+  return scalar;
+}
+
+}  // namespace
+
+void with_host_view(const at::Tensor& tensor, const std::function<void(const at::Tensor&)>& use) {
+  graph::Executor& executor = executor_of(tensor);
+  const at::TensorOptions options = tensor.options().device(at::kCPU);
+  if (tensor.numel() == 0) {
+    return use(at::empty_strided(tensor.sizes(), tensor.strides(), options));
+  }
+  if (!transfer::uses_host_memory(*executor.client())) {
+    at::Tensor host = at::empty(tensor.sizes(), options);
+    const graph::SharedBufferPtr buffer = executor.buffer(value_of(tensor));
+    transfer::device_to_host(*executor.client(), buffer->buffer,
+                             {.data = host.mutable_data_ptr(),
+                              .dimensions = span_of(host.sizes())});
+    executor.raise_failed_checks();
+    return use(host);
+  }
+  // The bytes of a storage are the same for every dtype that views it: no program is needed.
+  graph::Value contents = cell_of(*tensor.storage().unsafeGetStorageImpl()).get();
+  const int64_t needed = static_cast<int64_t>(tensor.storage().nbytes());
+  if (!contents || contents.type().byte_count() < needed) contents = contents_of(tensor);
+  const graph::SharedBufferPtr buffer = executor.buffer(std::move(contents));
+  buffer->buffer.ready_event().await("read a tensor");
+  executor.raise_failed_checks();
+  static base::Counter& calls = base::counter("transfer.device_to_host.calls");
+  static base::Counter& bytes = base::counter("transfer.device_to_host.bytes");
+  calls.add();
+  bytes.add(static_cast<int64_t>(tensor.nbytes()));
+  auto* data = static_cast<char*>(buffer->buffer.device_pointer()) +
+               tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+  use(at::from_blob(data, tensor.sizes(), tensor.strides(), options));
+}
+
+void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
+  (void)non_blocking;  // a copy to the device never waits for it, one to the host always does
+  if (dst.numel() == 0) return;
+  const at::Tensor source = src.sizes() == dst.sizes() ? src : src.expand(dst.sizes());
+  if (!dst.device().is_xla()) {
+    TORCH_CHECK(dst.device().is_cpu(), "copy from xla to ", dst.device(),
+                ": only cpu is reached directly; copy to cpu first");
+    return copy_to_host(source, dst);
+  }
+  if (source.device().is_xla()) {
+    if (&executor_of(source) != &executor_of(dst)) return copy_between_devices(source, dst);
+    return write(dst, cast_value(src, dst.scalar_type(), dst.sizes()));
+  }
+  copy_to_device(src.device().is_cpu() ? src : src.cpu(), dst);
+}
+
+at::Tensor cast(const at::Tensor& tensor, c10::ScalarType dtype, at::MemoryFormat format) {
+  graph::Executor& executor = executor_of(tensor);
+  graph::Value value = cast_value(tensor, dtype, tensor.sizes());
+  std::optional<c10::DimVector> strides;
+  if (format == at::MemoryFormat::Preserve) {
+    strides = preserved_strides(tensor);
+  } else if (format != at::MemoryFormat::Contiguous) {
+    strides = c10::DimVector(
+        at::empty({0}, tensor.options().device(at::kMeta))
+            .resize_(tensor.sizes(), format)
+            .strides());
+  }
+  if (!strides) return make_tensor(executor, std::move(value), dtype);
+  return make_tensor(executor, std::move(value), dtype, *strides);
+}
+
+TORCH_LIBRARY_IMPL(aten, XLA, m) {
+  m.impl("_copy_from", TORCH_FN(copy_from));
+  m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  m.impl("copy_", TORCH_FN(copy_));
+  m.impl("clone", TORCH_FN(clone));
+  m.impl("_to_copy", TORCH_FN(to_copy));
+  m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
+}
+
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+namespace torch_pjrt::aten {
+
+// Calls `use` with a cpu tensor that shows the elements of an xla tensor: their memory itself where
+// the host can address it, else a copy. The tensor is ready, must only be read, and is valid only
+// during the call.
+void with_host_view(const at::Tensor& tensor, const std::function<void(const at::Tensor&)>& use);
+
+// Copies between xla and any device, as dst.copy_(src) does: broadcasts and converts.
+void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking);
+
+// A new tensor of the same device with another dtype (or the same: the value is shared, not
+// copied), with preserved or the given strides.
+at::Tensor cast(const at::Tensor& tensor, c10::ScalarType dtype,
+                at::MemoryFormat format = at::MemoryFormat::Preserve);
+
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,85 @@
+#include "aten/layout.h"
+
+#include <ATen/ExpandUtils.h>
+
+#include <numeric>
+
+namespace torch_pjrt::aten {
+namespace {
+
+c10::DimVector dense_strides(at::IntArrayRef sizes, const c10::DimVector& fastest_first) {
+  c10::DimVector strides(sizes.size());
+  int64_t next = 1;
+  for (int64_t d : fastest_first) {
+    strides[d] = next;
+    next *= std::max<int64_t>(sizes[d], 1);
+  }
+  return strides;
+}
+
+bool is_contiguous(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  int64_t expected = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (strides[d] != expected) return false;
+    expected *= std::max<int64_t>(sizes[d], 1);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tensors,
+                                                  at::IntArrayRef sizes) {
+  bool all_contiguous = true, same_dense = true;
+  const at::Tensor* first = nullptr;
+  c10::SmallVector<c10::DimVector, 4> strides;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined() || tensor.dim() == 0 || !tensor.device().is_xla()) continue;
+    const bool full = tensor.sizes() == sizes;
+    all_contiguous = all_contiguous && tensor.is_contiguous();
+    same_dense = same_dense && full && tensor.is_non_overlapping_and_dense() &&
+                 (!first || first->strides() == tensor.strides());
+    if (!first) first = &tensor;
+  }
+  if (all_contiguous || !first) return std::nullopt;
+  if (same_dense) return c10::DimVector(first->strides());
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined() || tensor.dim() == 0 || !tensor.device().is_xla()) continue;
+    strides.push_back(
+        at::inferExpandGeometry_dimvector(tensor.sizes(), tensor.strides(), sizes).strides);
+  }
+  // 1: dimension a belongs outside of b; -1: inside; 0: the operands do not tell.
+  auto order = [&](int64_t a, int64_t b) {
+    for (const c10::DimVector& stride : strides) {
+      if (stride[a] == 0 || stride[b] == 0) continue;
+      if (stride[a] != stride[b]) return stride[a] < stride[b] ? -1 : 1;
+      if (sizes[a] > sizes[b]) return 1;
+    }
+    return 0;
+  };
+  c10::DimVector fastest_first(sizes.size());
+  std::iota(fastest_first.rbegin(), fastest_first.rend(), 0);
+  for (size_t i = 1; i < fastest_first.size(); ++i) {
+    size_t b = i;
+    for (size_t a = i; a-- > 0;) {
+      const int comparison = order(fastest_first[a], fastest_first[b]);
+      if (comparison > 0) {
+        std::swap(fastest_first[a], fastest_first[b]);
+        b = a;
+      } else if (comparison < 0) {
+        break;
+      }
+    }
+  }
+  c10::DimVector result = dense_strides(sizes, fastest_first);
+  if (is_contiguous(sizes, result)) return std::nullopt;
+  return result;
+}
+
+std::optional<c10::DimVector> preserved_strides(const at::Tensor& tensor) {
+  if (tensor.is_contiguous()) return std::nullopt;
+  if (tensor.is_non_overlapping_and_dense()) return c10::DimVector(tensor.strides());
+  return elementwise_strides(tensor, tensor.sizes());
+}
+
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/DimVector.h>
+
+#include <optional>
+
+namespace torch_pjrt::aten {
+
+// The strides that PyTorch gives the output of an elementwise operator on these tensors (the
+// permutation rule of TensorIterator); empty when they are contiguous, the common case.
+// Undefined, 0-dim and cpu tensors do not take part.
+std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tensors,
+                                                  at::IntArrayRef sizes);
+
+// The strides of empty_like(tensor, memory_format=preserve_format); empty when contiguous.
+std::optional<c10::DimVector> preserved_strides(const at::Tensor& tensor);
+
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "graph/node.h"
+
+namespace torch_pjrt::graph {
+
+class Executor;
+
+// The contents of one storage: a value whose row-major order is the order of the elements in the
+// storage. Every tensor that views the storage reads and writes through the same cell.
+//
+// A cell whose value is not yet device data is on its executor's list of pending cells: those are
+// what the next execution computes. Any thread may read, set and destroy a cell.
+class Cell {
+ public:
+  explicit Cell(Executor& executor) noexcept : executor_(&executor) {}
+  Cell(const Cell&) = delete;
+  Cell& operator=(const Cell&) = delete;
+  ~Cell();
+
+  // The current value; empty before the first `set`.
+  Value get() const;
+
+  // Replaces the contents. The old value is released outside the lock.
+  void set(Value value);
+
+  Executor& executor() const noexcept { return *executor_; }
+
+ private:
+  friend class PendingCells;
+
+  void unlink() noexcept;
+
+  Executor* executor_;
+  Value value_;
+  Cell* previous_ = nullptr;
+  Cell* next_ = nullptr;
+};
+
+// The pending cells of one executor, oldest first. Used under the recording lock.
+class PendingCells {
+ public:
+  void append(Cell& cell) noexcept;
+  bool empty() const noexcept { return first_ == nullptr; }
+
+  // Calls `visit(value)` for each pending value; drops cells whose value has become data.
+  template <typename Visit>
+  void for_each(Visit visit) {
+    for (Cell* cell = first_; cell;) {
+      Cell* next = cell->next_;
+      if (cell->value_.node->is_data()) {
+        remove(*cell);
+      } else {
+        visit(cell->value_);
+      }
+      cell = next;
+    }
+  }
+
+ private:
+  friend class Cell;
+  void remove(Cell& cell) noexcept;
+  bool contains(const Cell& cell) const noexcept {
+    return cell.previous_ || cell.next_ || first_ == &cell;
+  }
+
+  Cell* first_ = nullptr;
+  Cell* last_ = nullptr;
+};
+
+}  // namespace torch_pjrt::graph

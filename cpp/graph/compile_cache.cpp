@@ -1,0 +1,122 @@
+#include "graph/compile_cache.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "base/metrics.h"
+
+namespace torch_pjrt::graph {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Two independent FNV-1a streams: 128 bits name a file.
+std::string digest(std::initializer_list<std::string_view> parts) {
+  uint64_t a = 0xcbf29ce484222325ull, b = 0x84222325cbf29ce4ull;
+  for (std::string_view part : parts) {
+    for (unsigned char c : part) {
+      a = (a ^ c) * 0x100000001b3ull;
+      b = (b ^ c) * 0x9e3779b97f4a7c15ull;
+      b ^= b >> 31;
+    }
+    a = (a ^ 0xff) * 0x100000001b3ull;
+    b = (b ^ part.size()) * 0x9e3779b97f4a7c15ull;
+  }
+  char text[33];
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(a),
+                static_cast<unsigned long long>(b));
+  return text;
+}
+
+// The path, size and time of the plugin's file tell one build from another.
+std::string build_of(const pjrt::Client& client) {
+  std::error_code ignored;
+  const fs::path path(client.plugin().path());
+  const auto size = fs::file_size(path, ignored);
+  const auto time = fs::last_write_time(path, ignored).time_since_epoch().count();
+  return client.platform_name() + '\n' + client.platform_version() + '\n' + path.string() + '\n' +
+         std::to_string(size) + '\n' + std::to_string(time);
+}
+
+}  // namespace
+
+CompileCache::CompileCache(std::shared_ptr<pjrt::Client> client, pjrt::CompileOptions options,
+                           std::string directory)
+    : client_(std::move(client)),
+      options_(options.serialize()),
+      directory_(std::move(directory)),
+      build_(build_of(*client_)) {}
+
+CompileCache::Executable CompileCache::get(const Trace& trace) {
+  static base::Counter& hits = base::counter("compile.cache_hits");
+  static base::Counter& compiled = base::counter("compile.programs");
+  static base::Counter& disk_hits = base::counter("compile.disk_hits");
+  static base::Timer& compile_seconds = base::timer("compile.seconds");
+  static base::Timer& emit_seconds = base::timer("emit.seconds");
+  {
+    std::lock_guard lock(mutex_);
+    if (auto found = programs_.find(trace.key()); found != programs_.end()) {
+      hits.add();
+      return found->second;
+    }
+  }
+  std::string text;
+  {
+    base::ScopedTimer timer(emit_seconds);
+    text = trace.emit();
+  }
+  if (const char* folder = std::getenv("TORCH_PJRT_DUMP")) {
+    std::ofstream(fs::path(folder) / (digest({text}) + ".mlir")) << text;
+  }
+  const std::string path = directory_.empty() ? "" : path_of(text);
+  Executable executable = path.empty() ? nullptr : load(path);
+  if (executable) {
+    disk_hits.add();
+  } else {
+    base::ScopedTimer timer(compile_seconds);
+    executable = std::make_shared<const pjrt::LoadedExecutable>(
+        client_->compile(text, "mlir", options_));
+    compiled.add();
+    if (!path.empty()) store(path, *executable);
+  }
+  std::lock_guard lock(mutex_);
+  return programs_.try_emplace(trace.key(), std::move(executable)).first->second;
+}
+
+std::string CompileCache::path_of(const std::string& text) const {
+  return (fs::path(directory_) / (digest({build_, options_, text}) + ".pjrt")).string();
+}
+
+// An entry that cannot be read is no entry: the program is compiled again.
+CompileCache::Executable CompileCache::load(const std::string& path) const {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return nullptr;
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  try {
+    return std::make_shared<const pjrt::LoadedExecutable>(client_->deserialize(bytes, options_));
+  } catch (const pjrt::Error&) {
+    base::counter("compile.disk_errors").add();
+    return nullptr;
+  }
+}
+
+// Written aside and renamed, so that no other process reads half a file.
+void CompileCache::store(const std::string& path,
+                         const pjrt::LoadedExecutable& executable) const noexcept {
+  try {
+    const std::string bytes = executable.serialize();
+    fs::create_directories(directory_);
+    const std::string aside = path + '.' + std::to_string(std::random_device{}());
+    std::ofstream(aside, std::ios::binary).write(bytes.data(),
+                                                 static_cast<std::streamsize>(bytes.size()));
+    fs::rename(aside, path);
+  } catch (const std::exception&) {
+    base::counter("compile.disk_errors").add();
+  }
+}
+
+}  // namespace torch_pjrt::graph

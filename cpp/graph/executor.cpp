@@ -1,0 +1,303 @@
+#include "graph/executor.h"
+
+#include <algorithm>
+
+#include "base/blocking_region.h"
+#include "base/metrics.h"
+#include "graph/emission.h"
+#include "graph/lock.h"
+#include "transfer/device_to_host.h"
+
+namespace torch_pjrt::graph {
+namespace {
+
+// Executions that may be launched ahead of the device, so that a host that runs ahead does not
+// queue memory without end.
+constexpr size_t kMostInFlight = 32;
+
+// All checks of one execution in one array, so that they cost one output.
+constexpr Operator kChecks{"torch_pjrt::checks", [](Emission& e) {
+                             StableHloBuilder& b = e.builder();
+                             Operands flags;
+                             for (Operand flag : e.operands()) flags.push_back(b.reshape(flag, {1}));
+                             e.result(b.concatenate(flags, 0));
+                           }};
+
+// Takes a mutex that is held while other threads may take the GIL: not to be waited for with it.
+class ExecutionLock {
+ public:
+  explicit ExecutionLock(std::mutex& mutex) : mutex_(mutex) {
+    if (mutex_.try_lock()) return;
+    base::BlockingRegion region;
+    mutex_.lock();
+  }
+  ~ExecutionLock() { mutex_.unlock(); }
+  ExecutionLock(const ExecutionLock&) = delete;
+  ExecutionLock& operator=(const ExecutionLock&) = delete;
+
+ private:
+  std::mutex& mutex_;
+};
+
+FailurePtr failure_of(const pjrt::Error& error) {
+  base::counter("execute.failures").add();
+  return std::make_shared<const Failure>(Failure{error.code(), error.what()});
+}
+
+FailurePtr failure_of(const std::exception& error) {
+  base::counter("execute.failures").add();
+  return std::make_shared<const Failure>(Failure{pjrt::ErrorCode::kInternal, error.what()});
+}
+
+}  // namespace
+
+Executor::Executor(std::shared_ptr<pjrt::Client> client, pjrt::Device device,
+                   std::shared_ptr<CompileCache> cache, int index)
+    : client_(std::move(client)),
+      device_(device),
+      cache_(std::move(cache)),
+      index_(index),
+      number_width_(client_->supports(ElementType::kF64) && client_->supports(ElementType::kS64)
+                        ? NumberWidth::k64
+                        : NumberWidth::k32) {}
+
+void Executor::recorded(Node& node) {
+  switch (mode()) {
+    case Mode::kLazy: {
+      {
+        RecordingLock lock(recording_mutex());
+        cut_policy_.set_limit(limit());
+        if (!cut_policy_.note(node.is_operation() ? node.op().id + node.outputs()[0].type.rank()
+                                                  : 0)) {
+          return;
+        }
+      }
+      base::counter("execute.limit_cuts").add();
+      return execute();
+    }
+    case Mode::kEager:
+      return execute();
+    case Mode::kDebug:
+      execute();
+      return synchronize();
+  }
+}
+
+void Executor::add_check(Check check) {
+  RecordingLock lock(recording_mutex());
+  checks_.push_back(std::move(check));
+}
+
+SharedBufferPtr Executor::execute(Value wanted) {
+  ExecutionLock execution(execution_mutex_);
+  std::vector<Value> roots;
+  Operators checked;
+  std::vector<Check> checks;
+  Node* const wanted_node = wanted.node.get();
+  const uint32_t wanted_index = wanted.index;
+  NodePtr keep_wanted, keep_flags;
+  {
+    RecordingLock lock(recording_mutex());
+    cut_policy_.executed();
+    pending_.for_each([&](const Value& value) { roots.push_back(value); });
+    checks.swap(checks_);
+  }
+  if (wanted && !wanted.node->is_data()) roots.push_back(wanted);
+  keep_wanted = std::move(wanted.node);
+  Value flags;
+  if (!checks.empty()) {
+    std::vector<Value> failed;
+    for (Check& check : checks) {
+      failed.push_back(std::move(check.failed));
+      checked.push_back(check.op);
+    }
+    flags.node = Node::operation(kChecks, failed, {},
+                                 Type{ElementType::kPred,
+                                      Dimensions{static_cast<int64_t>(failed.size())}});
+    roots.push_back(flags);
+  }
+  if (!roots.empty()) run(std::move(roots), donate());
+  if (flags) {
+    RecordingLock lock(recording_mutex());
+    SharedBufferPtr buffer = flags.node->outputs()[0].buffer;
+    std::lock_guard pending(pending_checks_mutex_);
+    if (!buffer->failure) pending_checks_.push_back({std::move(buffer), std::move(checked)});
+  }
+  if (!wanted_node) return {};
+  RecordingLock lock(recording_mutex());
+  return wanted_node->outputs()[wanted_index].buffer;
+}
+
+void Executor::run(std::vector<Value> roots, bool donate) {
+  std::unique_ptr<Trace> trace;
+  {
+    RecordingLock lock(recording_mutex());
+    trace = std::make_unique<Trace>(std::move(roots), number_width_, donate);
+  }
+  if (trace->has_failures()) {
+    std::vector<Value> sound;
+    for (size_t i = 0; i < trace->roots().size(); ++i) {
+      if (!trace->failures()[i]) sound.push_back(trace->roots()[i]);
+    }
+    fail(trace->roots(), trace->failures());
+    trace.reset();
+    if (!sound.empty()) run(std::move(sound), donate);
+    return;
+  }
+  FailurePtr failure;
+  try {
+    launch(*trace);
+    return;
+  } catch (const pjrt::Error& error) {
+    failure = failure_of(error);
+  } catch (const std::exception& error) {
+    failure = failure_of(error);
+  }
+  if (trace->roots().size() == 1) {
+    const FailurePtr failures[] = {failure};
+    fail(trace->roots(), failures);
+    return;
+  }
+  // Find out which of the values the error belongs to: the others are computed without it.
+  for (const Trace::Leaf& leaf : trace->leaves()) {
+    if (leaf.donated && leaf.buffer->buffer.is_deleted()) leaf.buffer->failure = failure;
+  }
+  const std::vector<Value> each = trace->roots();
+  trace.reset();
+  for (const Value& root : each) {
+    if (!root.node->is_data()) run({root}, false);
+  }
+}
+
+pjrt::Buffer Executor::upload_numbers(const Trace& trace) const {
+  const std::string bytes = trace.pack_numbers();
+  if (bytes.empty()) return {};
+  const int64_t count = static_cast<int64_t>(bytes.size()) / static_cast<int64_t>(number_width_);
+  pjrt::HostArray array;
+  array.data = bytes.data();
+  array.type = number_width_ == NumberWidth::k64 ? ElementType::kS64 : ElementType::kS32;
+  array.dimensions = std::span(&count, 1);
+  array.device = device_;
+  return client_->buffer_from_host(array).buffer;
+}
+
+void Executor::launch(const Trace& trace) {
+  static base::Counter& calls = base::counter("execute.calls");
+  static base::Counter& operators = base::counter("execute.operators");
+  static base::Counter& donated_bytes = base::counter("execute.donated_bytes");
+  static base::Timer& seconds = base::timer("execute.seconds");
+
+  const CompileCache::Executable executable = cache_->get(trace);
+  const pjrt::Buffer numbers = upload_numbers(trace);
+  std::vector<PJRT_Buffer*> arguments;
+  arguments.reserve(trace.leaves().size() + 1);
+  int64_t donated = 0;
+  for (const Trace::Leaf& leaf : trace.leaves()) {
+    arguments.push_back(leaf.buffer->buffer.get());
+    if (leaf.donated) donated += leaf.type.byte_count();
+  }
+  if (numbers) arguments.push_back(numbers.get());
+
+  while (!in_flight_.empty() && in_flight_.front().is_ready()) in_flight_.pop_front();
+  if (in_flight_.size() >= kMostInFlight) {
+    base::BlockingRegion region;
+    try {
+      in_flight_.front().await();
+    } catch (const pjrt::Error&) {
+      // The outputs of that execution carry the error.
+    }
+    in_flight_.pop_front();
+  }
+
+  std::vector<pjrt::Buffer> outputs;
+  pjrt::Event complete;
+  {
+    base::ScopedTimer timer(seconds);
+    pjrt::ExecuteOptions options;
+    options.device = device_;
+    options.may_block = true;
+    executable->execute(arguments, options, outputs, &complete);
+  }
+  in_flight_.push_back(std::move(complete));
+  calls.add();
+  operators.add(static_cast<int64_t>(trace.operation_count()));
+  donated_bytes.add(donated);
+  materialise(trace, std::move(outputs));
+}
+
+void Executor::materialise(const Trace& trace, std::vector<pjrt::Buffer> outputs) {
+  std::vector<SharedBufferPtr> buffers;
+  buffers.reserve(outputs.size());
+  for (pjrt::Buffer& output : outputs) buffers.emplace_back(new SharedBuffer(std::move(output)));
+  std::vector<Value> released;
+  RecordingLock lock(recording_mutex());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Value& root = trace.roots()[i];
+    root.node->outputs()[root.index].buffer = std::move(buffers[i]);
+  }
+  for (const Value& root : trace.roots()) {
+    if (!root.node->is_data()) root.node->become_data(released);
+  }
+}
+
+void Executor::fail(std::span<const Value> roots, std::span<const FailurePtr> failures) {
+  std::vector<Value> released;
+  RecordingLock lock(recording_mutex());
+  for (size_t i = 0; i < roots.size(); ++i) {
+    if (!failures[i]) continue;
+    for (Node::Output& output : roots[i].node->outputs()) {
+      if (!output.buffer) output.buffer = SharedBufferPtr(new SharedBuffer(failures[i]));
+    }
+    if (!roots[i].node->is_data()) roots[i].node->become_data(released);
+  }
+}
+
+void Executor::synchronize() {
+  execute();
+  {
+    ExecutionLock execution(execution_mutex_);
+    base::BlockingRegion region;
+    for (const pjrt::Event& event : in_flight_) {
+      try {
+        event.await();
+      } catch (const pjrt::Error&) {
+        // The outputs of that execution carry the error.
+      }
+    }
+    in_flight_.clear();
+  }
+  raise_failed_checks();
+}
+
+SharedBufferPtr Executor::buffer(Value value) {
+  SharedBufferPtr buffer;
+  {
+    RecordingLock lock(recording_mutex());
+    if (value.node->is_data()) buffer = value.node->outputs()[value.index].buffer;
+  }
+  if (!buffer) buffer = execute(std::move(value));
+  if (buffer->failure) throw pjrt::Error(buffer->failure->code, "read a tensor", buffer->failure->message);
+  return buffer;
+}
+
+void Executor::raise_failed_checks() {
+  std::deque<PendingChecks> pending;
+  {
+    std::lock_guard lock(pending_checks_mutex_);
+    pending.swap(pending_checks_);
+  }
+  for (const PendingChecks& checks : pending) {
+    std::vector<uint8_t> failed(checks.operators.size());
+    const int64_t count = static_cast<int64_t>(failed.size());
+    transfer::device_to_host(*client_, checks.flags->buffer,
+                             {.data = failed.data(), .dimensions = std::span(&count, 1)});
+    const auto first = std::find(failed.begin(), failed.end(), 1);
+    if (first == failed.end()) continue;
+    throw CheckError(std::string(checks.operators[static_cast<size_t>(first - failed.begin())]->name) +
+                     ": index out of range; the device read or wrote another element instead; got "
+                     "an index outside the dimension, expected -size <= index < size; check the "
+                     "indices, or find the call with torch_pjrt.config.mode = 'debug'");
+  }
+}
+
+}  // namespace torch_pjrt::graph

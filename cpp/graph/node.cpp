@@ -1,0 +1,103 @@
+#include "graph/node.h"
+
+#include <new>
+
+namespace torch_pjrt::graph {
+namespace {
+
+uint64_t hash_of(const Type& type) noexcept {
+  uint64_t h = static_cast<uint64_t>(type.element) + 0x51;
+  for (int64_t d : type.dimensions) h = mix(h, static_cast<uint64_t>(d));
+  return h;
+}
+
+}  // namespace
+
+// A node, its outputs and its operands live in one allocation.
+Node* Node::allocate(size_t operand_count, size_t output_count) {
+  static_assert(alignof(Node) >= alignof(Output) && alignof(Output) >= alignof(Value));
+  static_assert(sizeof(Node) % alignof(Output) == 0 && sizeof(Output) % alignof(Value) == 0);
+  void* memory = ::operator new(sizeof(Node) + output_count * sizeof(Output) +
+                                operand_count * sizeof(Value));
+  Node* node = new (memory) Node();
+  node->outputs_ = reinterpret_cast<Output*>(static_cast<char*>(memory) + sizeof(Node));
+  node->operands_ = reinterpret_cast<Value*>(node->outputs_ + output_count);
+  for (size_t i = 0; i < output_count; ++i) new (node->outputs_ + i) Output();
+  for (size_t i = 0; i < operand_count; ++i) new (node->operands_ + i) Value();
+  node->output_count_ = static_cast<uint32_t>(output_count);
+  node->operand_count_ = static_cast<uint32_t>(operand_count);
+  return node;
+}
+
+void Node::destroy(Node* node) noexcept {
+  std::destroy_n(node->operands_, node->operand_count_);
+  std::destroy_n(node->outputs_, node->output_count_);
+  node->~Node();
+  ::operator delete(static_cast<void*>(node));
+}
+
+NodePtr Node::operation(const Operator& op, std::span<const Value> operands, Attributes attributes,
+                        std::span<const Type> types) {
+  Node* node = allocate(operands.size(), types.size());
+  NodePtr owner(node);
+  node->op_ = &op;
+  node->attributes_ = std::move(attributes);
+  uint64_t h = op.id;
+  for (int64_t word : node->attributes_.words()) h = mix(h, static_cast<uint64_t>(word));
+  for (size_t i = 0; i < types.size(); ++i) {
+    node->outputs_[i].type = types[i];
+    h = mix(h, hash_of(types[i]));
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    node->operands_[i] = operands[i];
+    h = mix(h, operands[i].node->hash() + operands[i].index);
+  }
+  node->hash_ = h;
+  return owner;
+}
+
+NodePtr Node::number(HostNumber number, ElementType element) {
+  Node* node = allocate(0, 1);
+  NodePtr owner(node);
+  node->number_ = number;
+  node->outputs_[0].type.element = element;
+  node->hash_ = mix(hash_of(node->outputs_[0].type), 0x17 + static_cast<uint64_t>(number.kind));
+  return owner;
+}
+
+NodePtr Node::data(SharedBufferPtr buffer, Type type) {
+  Node* node = allocate(0, 1);
+  NodePtr owner(node);
+  node->is_data_ = true;
+  node->hash_ = hash_of(type);
+  node->outputs_[0].type = std::move(type);
+  node->outputs_[0].buffer = std::move(buffer);
+  return owner;
+}
+
+void Node::become_data(std::vector<Value>& released) {
+  is_data_ = true;
+  hash_ = hash_of(outputs_[0].type);
+  for (Value& operand : operands()) released.push_back(std::move(operand));
+}
+
+void Node::release_reference() noexcept {
+  if (count_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // A long chain of nodes would overflow the stack if each destroyed its operands in turn.
+  thread_local std::vector<Node*>* pending = nullptr;
+  if (pending) {
+    pending->push_back(this);
+    return;
+  }
+  std::vector<Node*> queue;
+  pending = &queue;
+  destroy(this);
+  while (!queue.empty()) {
+    Node* next = queue.back();
+    queue.pop_back();
+    destroy(next);
+  }
+  pending = nullptr;
+}
+
+}  // namespace torch_pjrt::graph

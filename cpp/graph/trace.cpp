@@ -1,0 +1,247 @@
+#include "graph/trace.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "graph/emission.h"
+
+namespace torch_pjrt::graph {
+namespace {
+
+uint64_t next_visit() noexcept {
+  static uint64_t visit = 0;  // under the recording lock
+  return ++visit;
+}
+
+int words_of(const HostNumber& number) noexcept {
+  return number.kind == HostNumber::Kind::kComplex ? 2 : 1;
+}
+
+}  // namespace
+
+void Trace::hash(uint64_t word) noexcept {
+  key_.low = mix(key_.low, word);
+  key_.high = mix(key_.high + 0x632be59bd9b4e019ull, word * 0xff51afd7ed558ccdull + key_.low);
+}
+
+void Trace::hash(const Type& type) noexcept {
+  hash(static_cast<uint64_t>(type.element) | static_cast<uint64_t>(type.rank()) << 8);
+  for (int64_t d : type.dimensions) hash(static_cast<uint64_t>(d));
+}
+
+Trace::Trace(std::vector<Value> roots, NumberWidth width, bool donate)
+    : width_(width), visit_(next_visit()) {
+  // Two threads of one backward pass record in varying order: the structure decides, not time.
+  std::stable_sort(roots.begin(), roots.end(), [](const Value& a, const Value& b) {
+    const uint64_t ha = a.node->hash(), hb = b.node->hash();
+    return ha != hb ? ha < hb : a.index < b.index;
+  });
+  hash(static_cast<uint64_t>(width));
+  for (const Value& root : roots) visit(root.node.get());
+  // Clones share a value: it is computed once. `roots` and `roots_` hold a reference each, and
+  // every cell one of its own.
+  for (Value& root : roots) {
+    Node& node = *root.node;
+    Node::Output& output = node.outputs()[root.index];
+    node.uses += 2;
+    if (output.root_visit == visit_) continue;
+    output.root_visit = visit_;
+    hash(uint64_t{node.position} << 8 | root.index);
+    roots_.push_back(root);
+    ++node.uses;
+  }
+  // A node of several outputs becomes device data as a whole: whoever still holds one of its other
+  // outputs needs it.
+  for (const Value& root : roots) {
+    Node& node = *root.node;
+    if (node.outputs().size() == 1 || node.reference_count() <= node.uses) continue;
+    for (uint32_t i = 0; i < node.outputs().size(); ++i) {
+      if (node.outputs()[i].root_visit == visit_) continue;
+      node.outputs()[i].root_visit = visit_;
+      hash(uint64_t{node.position} << 8 | i);
+      roots_.push_back(Value{root.node, i});
+      ++node.uses;
+    }
+  }
+  find_failures();
+  find_donations(donate);
+}
+
+// Depth first with a stack of its own: a graph may be deeper than the thread's stack.
+void Trace::visit(Node* root) {
+  struct Frame {
+    Node* node;
+    size_t next;
+  };
+  if (root->visit == visit_) return;
+  std::vector<Frame> stack;
+  auto enter = [&](Node* node) {
+    node->visit = visit_;
+    node->uses = 0;
+    stack.push_back({node, 0});
+  };
+  enter(root);
+  while (!stack.empty()) {
+    Frame& frame = stack.back();
+    Node* node = frame.node;
+    if (node->is_operation() && frame.next < node->operands().size()) {
+      Node* operand = node->operands()[frame.next++].node.get();
+      if (operand->visit != visit_) enter(operand);
+      continue;
+    }
+    stack.pop_back();
+    if (node->is_operation()) {
+      node->position = static_cast<uint32_t>(operations_.size() << 2);
+      operations_.push_back(node);
+      hash(node->op().id);
+      for (int64_t word : node->attributes().words()) hash(static_cast<uint64_t>(word));
+      for (const Node::Output& output : node->outputs()) hash(output.type);
+      for (const Value& operand : node->operands()) {
+        ++operand.node->uses;
+        const uint32_t place = operand.node->is_data()
+                                   ? operand.node->outputs()[operand.index].slot << 2 | 1
+                                   : operand.node->position;
+        hash(uint64_t{place} << 8 | operand.index);
+      }
+    } else if (node->is_number()) {
+      node->position = static_cast<uint32_t>(numbers_.size() << 2 | 2);
+      numbers_.push_back(node);
+      hash(static_cast<uint64_t>(node->number().kind) << 8 | 0x11);
+      hash(node->outputs()[0].type);
+    } else {
+      for (Node::Output& output : node->outputs()) {
+        if (!output.buffer) continue;
+        output.slot = static_cast<uint32_t>(leaves_.size());
+        leaves_.push_back({output.buffer, output.type, false});
+        data_.push_back(node);
+        hash(0x12);
+        hash(output.type);
+      }
+    }
+  }
+}
+
+void Trace::find_failures() {
+  failures_.resize(roots_.size());
+  if (std::none_of(leaves_.begin(), leaves_.end(),
+                   [](const Leaf& leaf) { return leaf.buffer->failure != nullptr; })) {
+    return;
+  }
+  has_failures_ = true;
+  std::vector<FailurePtr> by_operation(operations_.size());
+  auto failure_of = [&](const Value& value) -> FailurePtr {
+    if (value.node->is_data()) return leaves_[value.node->outputs()[value.index].slot].buffer->failure;
+    return value.node->is_operation() ? by_operation[value.node->position >> 2] : nullptr;
+  };
+  for (size_t i = 0; i < operations_.size(); ++i) {
+    for (const Value& operand : operations_[i]->operands()) {
+      if (!by_operation[i]) by_operation[i] = failure_of(operand);
+    }
+  }
+  for (size_t i = 0; i < roots_.size(); ++i) failures_[i] = failure_of(roots_[i]);
+}
+
+void Trace::find_donations(bool donate) {
+  // A node that something outside the trace still holds may be recorded on later, and would then
+  // read the inputs again.
+  auto held_elsewhere = [](const Node* node) { return node->reference_count() > node->uses; };
+  if (!donate || has_failures_) return;
+  if (std::any_of(operations_.begin(), operations_.end(), held_elsewhere)) return;
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    // One reference by the node, one by the leaf.
+    if (held_elsewhere(data_[i]) || leaves_[i].buffer->reference_count() != 2) continue;
+    leaves_[i].donated = true;
+    hash(0x13 + (uint64_t{i} << 8));
+  }
+}
+
+std::string Trace::pack_numbers() const {
+  std::string bytes;
+  auto append = [&](double real, int64_t integer, bool is_integer) {
+    char word[8];
+    if (width_ == NumberWidth::k64) {
+      std::memcpy(word, is_integer ? static_cast<const void*>(&integer) : &real, 8);
+    } else if (is_integer) {
+      const int32_t narrow = static_cast<int32_t>(integer);
+      std::memcpy(word, &narrow, 4);
+    } else {
+      const float narrow = static_cast<float>(real);
+      std::memcpy(word, &narrow, 4);
+    }
+    bytes.append(word, static_cast<size_t>(width_));
+  };
+  for (const Node* node : numbers_) {
+    const HostNumber& number = node->number();
+    if (number.kind == HostNumber::Kind::kInteger) {
+      append(0, number.integer, true);
+    } else {
+      append(number.real.real(), 0, false);
+      if (number.kind == HostNumber::Kind::kComplex) append(number.real.imag(), 0, false);
+    }
+  }
+  return bytes;
+}
+
+std::string Trace::emit() const {
+  StableHloBuilder builder;
+  std::vector<Operand> leaves;
+  for (const Leaf& leaf : leaves_) {
+    leaves.push_back(builder.parameter(leaf.type, leaf.donated ? "jax.buffer_donor = true" : ""));
+  }
+
+  std::vector<Operand> numbers;
+  if (!numbers_.empty()) {
+    const bool wide = width_ == NumberWidth::k64;
+    const ElementType integer = wide ? ElementType::kS64 : ElementType::kS32;
+    const ElementType real = wide ? ElementType::kF64 : ElementType::kF32;
+    int64_t count = 0;
+    for (const Node* node : numbers_) count += words_of(node->number());
+    const Operand words = builder.parameter(Type{integer, Dimensions{count}}, "");
+    int64_t next = 0;
+    auto word = [&] {
+      const int64_t at = next++;
+      return builder.reshape(builder.slice(words, Dimensions{at}, Dimensions{at + 1}, Dimensions{1}),
+                             Dimensions{});
+    };
+    for (Node* node : numbers_) {
+      Operand number;
+      if (node->number().kind == HostNumber::Kind::kInteger) {
+        number = word();
+      } else {
+        number = builder.bitcast_convert(word(), real);
+        if (node->number().kind == HostNumber::Kind::kComplex) {
+          number = builder.complex(number, builder.bitcast_convert(word(), real));
+        }
+      }
+      numbers.push_back(builder.convert(number, node->outputs()[0].type.element));
+    }
+  }
+
+  std::vector<Operand> results;
+  std::vector<Operand> operands;
+  auto operand_of = [&](const Value& value) {
+    if (value.node->is_data()) return leaves[value.node->outputs()[value.index].slot];
+    if (value.node->is_number()) return numbers[value.node->position >> 2];
+    return results[value.node->outputs()[value.index].slot];
+  };
+  for (Node* node : operations_) {
+    operands.clear();
+    for (const Value& operand : node->operands()) operands.push_back(operand_of(operand));
+    const size_t first = results.size();
+    for (Node::Output& output : node->outputs()) {
+      output.slot = static_cast<uint32_t>(results.size());
+      results.emplace_back();
+    }
+    builder.set_location(node->op().name);
+    Emission emission(builder, *node, operands,
+                      std::span(results).subspan(first, node->outputs().size()));
+    node->op().emit(emission);
+  }
+
+  std::vector<Operand> returned;
+  for (const Value& root : roots_) returned.push_back(operand_of(root));
+  return builder.finish(returned);
+}
+
+}  // namespace torch_pjrt::graph

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/node.h"
+
+namespace torch_pjrt::graph {
+
+// A program's identity: two programs with the same key have the same text.
+struct ProgramKey {
+  uint64_t low = 0;
+  uint64_t high = 0;
+  friend bool operator==(const ProgramKey&, const ProgramKey&) noexcept = default;
+};
+struct ProgramKeyHash {
+  size_t operator()(const ProgramKey& key) const noexcept { return key.low; }
+};
+
+// Host numbers are passed as one array of words: 64-bit ones (f64 or s64 bits) where the device has
+// both types, else 32-bit ones (f32 or s32 bits). A complex number takes two words.
+enum class NumberWidth : uint8_t { k32 = 4, k64 = 8 };
+
+// The nodes that a set of roots depends on, in an order that depends only on their structure, and
+// the inputs that they read. Built under the recording lock; afterwards read on one thread.
+class Trace {
+ public:
+  struct Leaf {
+    SharedBufferPtr buffer;
+    Type type;
+    bool donated = false;
+  };
+
+  // Roots are the values of pending cells, one for each cell. With `donate`, leaves that nothing but this
+  // trace refers to are marked as given away to the execution.
+  Trace(std::vector<Value> roots, NumberWidth width, bool donate);
+
+  const std::vector<Value>& roots() const noexcept { return roots_; }
+  const std::vector<Leaf>& leaves() const noexcept { return leaves_; }
+  const ProgramKey& key() const noexcept { return key_; }
+  size_t operation_count() const noexcept { return operations_.size(); }
+
+  // A failure that a root depends on, by root; null for those that can be computed.
+  const std::vector<FailurePtr>& failures() const noexcept { return failures_; }
+  bool has_failures() const noexcept { return has_failures_; }
+
+  // The packed host numbers, as bytes; empty when the program reads none.
+  std::string pack_numbers() const;
+
+  // The StableHLO module: parameters are the leaves in order, then the words of the numbers when
+  // there are any; results are the roots in order.
+  std::string emit() const;
+
+ private:
+  void visit(Node* root);
+  void find_failures();
+  void find_donations(bool donate);
+  void hash(uint64_t word) noexcept;
+  void hash(const Type& type) noexcept;
+
+  NumberWidth width_;
+  std::vector<Value> roots_;
+  std::vector<Node*> operations_;  // operands before users
+  std::vector<Node*> numbers_;
+  std::vector<Node*> data_;  // the node of each leaf
+  std::vector<Leaf> leaves_;
+  std::vector<FailurePtr> failures_;
+  bool has_failures_ = false;
+  uint64_t visit_ = 0;
+  ProgramKey key_;
+};
+
+}  // namespace torch_pjrt::graph

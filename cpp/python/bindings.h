@@ -1,0 +1,15 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace torch_pjrt::python {
+
+// Makes the core's blocking regions release the GIL.
+void release_gil_while_blocking();
+
+void bind_errors(pybind11::module_& module);
+void bind_runtime(pybind11::module_& module);
+void bind_metrics(pybind11::module_& module);
+void bind_tensors(pybind11::module_& module);
+
+}  // namespace torch_pjrt::python
