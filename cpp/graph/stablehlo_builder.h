@@ -86,14 +86,15 @@ class StableHloBuilder {
   Operand divide(Term a, Term b);     // integers truncate; x/0 is -1, not an error
   Operand remainder(Term a, Term b);  // sign of the dividend, as C
   Operand power(Term a, Term b);
-  Operand maximum(Term a, Term b);  // NaN wins
-  Operand minimum(Term a, Term b);  // NaN wins
+  // NaN wins, if the program is compiled with xla_cpu_enable_fast_min_max = false.
+  Operand maximum(Term a, Term b);
+  Operand minimum(Term a, Term b);
   Operand atan2(Term a, Term b);
   Operand bit_and(Term a, Term b);  // integers and i1
   Operand bit_or(Term a, Term b);
   Operand bit_xor(Term a, Term b);
   Operand shift_left(Term a, Term b);
-  Operand shift_right_arithmetic(Term a, Term b);
+  Operand shift_right_arithmetic(Term a, Term b);  // of unsigned: logical
   Operand shift_right_logical(Term a, Term b);
   Operand complex(Operand real, Operand imaginary);
   Operand next_after(Term a, Term b);  // chlo
@@ -302,6 +303,7 @@ class StableHloBuilder {
   std::unique_ptr<State> state_;
   Precision precision_ = Precision::kDefault;
   size_t statements_ = 0;
+  bool has_narrowed_ = false;  // some signed integer
 };
 
 // Every dimension of x, for reductions.

@@ -135,11 +135,8 @@ BINARY(power, "stablehlo.power", kArithmetic)
 BINARY(maximum, "stablehlo.maximum", kReal | kPredicate)
 BINARY(minimum, "stablehlo.minimum", kReal | kPredicate)
 BINARY(atan2, "stablehlo.atan2", kInexact)
-BINARY(bit_and, "stablehlo.and", kIntegral | kPredicate)
-BINARY(bit_or, "stablehlo.or", kIntegral | kPredicate)
 BINARY(bit_xor, "stablehlo.xor", kIntegral | kPredicate)
 BINARY(shift_left, "stablehlo.shift_left", kIntegral)
-BINARY(shift_right_arithmetic, "stablehlo.shift_right_arithmetic", kIntegral)
 BINARY(shift_right_logical, "stablehlo.shift_right_logical", kIntegral)
 
 UNARY(floor, "stablehlo.floor", kFloating)
@@ -181,6 +178,50 @@ CHLO(bessel_i1e, "chlo.bessel_i1e", kFloating)
 #undef BINARY
 #undef UNARY
 #undef CHLO
+
+namespace {
+
+// The compiler of one plugin (fastatomstruct-xla-cpu 2026.6.23) dies of `and` and `or` of signed
+// integers that a conversion has narrowed; of unsigned ones it does not.
+Operand bitwise(StableHloBuilder& builder, std::string_view name, const Term& left,
+                const Term& right, bool has_narrowed) {
+  auto [a, b] = resolve(builder, name, left, right);
+  const ElementType element = a.element();
+  require(name, builder.type_of(a), kIntegral | kPredicate);
+  if (!has_narrowed || !pjrt::is_signed_integer(element) || element == ElementType::kS64) {
+    return same_type(builder, name, {a, b});
+  }
+  const auto twin = [element] {
+    switch (element) {
+      case ElementType::kS4: return ElementType::kU4;
+      case ElementType::kS8: return ElementType::kU8;
+      case ElementType::kS16: return ElementType::kU16;
+      case ElementType::kS32: return ElementType::kU32;
+      default: return element;
+    }
+  }();
+  a = builder.bitcast_convert(a, twin);
+  b = builder.bitcast_convert(b, twin);
+  return builder.bitcast_convert(same_type(builder, name, {a, b}), element);
+}
+
+}  // namespace
+
+Operand StableHloBuilder::bit_and(Term a, Term b) {
+  return bitwise(*this, "stablehlo.and", a, b, has_narrowed_);
+}
+
+Operand StableHloBuilder::bit_or(Term a, Term b) {
+  return bitwise(*this, "stablehlo.or", a, b, has_narrowed_);
+}
+
+Operand StableHloBuilder::shift_right_arithmetic(Term left, Term right) {
+  constexpr std::string_view kName = "stablehlo.shift_right_arithmetic";
+  const auto [a, b] = resolve(*this, kName, left, right);
+  require(kName, type_of(a), kIntegral);
+  if (pjrt::is_unsigned_integer(a.element())) return shift_right_logical(a, b);
+  return same_type(*this, kName, {a, b});
+}
 
 Operand StableHloBuilder::next_after(Term a, Term b) {
   return chlo_binary(*this, "chlo.next_after", a, b);
@@ -368,6 +409,9 @@ Operand StableHloBuilder::convert(Operand x, ElementType element) {
          to_string(x.type()) + " to " + std::string(pjrt::name(element)));
   }
   if ((from & kComplex) && !(to & kComplex)) return convert(real(x), element);
+  if (from == kSigned && to == kSigned && pjrt::bit_width(element) < pjrt::bit_width(x.element())) {
+    has_narrowed_ = true;
+  }
   return other_type(*this, kName, {x}, element);
 }
 
