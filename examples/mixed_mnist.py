@@ -109,7 +109,7 @@ def evaluate(network: MixedNetwork, digits: Digits) -> float:
 
 
 def check(run: Run, reference: Run, counters: report.Counters) -> list[str]:
-    """What is wrong with `run`: empty when its parameters, programs and fallbacks are as promised."""
+    """What is wrong with the parameters, programs and fallbacks of `run`."""
     faults = []
     worst = 0.0
     for name, expected in reference.parameters_at_check.items():

@@ -24,15 +24,10 @@ class Counters:
     def programs(self) -> int:
         return int(self.since_start().get("compile.programs", 0))
 
-    def total(self, prefix: str, *, suffix: str = "", word: str = "") -> int:
-        """Sum of the counters whose key starts, ends and contains as asked."""
-        return int(
-            sum(
-                value
-                for key, value in self.since_start().items()
-                if key.startswith(prefix) and key.endswith(suffix) and word in key
-            )
-        )
+    def bytes_by(self, what: str) -> int:
+        """Bytes of all transfers whose key ends in `what`."""
+        figures = self.since_start()
+        return int(sum(v for k, v in figures.items() if k.endswith(f"{what}.bytes")))
 
     def fallbacks(self) -> dict[str, int]:
         return {
@@ -46,14 +41,14 @@ def print_counters(counters: Counters) -> None:
     """The lines about programs and bytes."""
     print(f"programs compiled: {counters.programs()}")
     print(f"CPU fallbacks: {sum(counters.fallbacks().values())}")
-    for label, word in (
-        ("crossed to the device", "host_to_device"),
-        ("crossed to the host", "device_to_host"),
-        ("copied", "cop"),
-        ("cast", "cast"),
-        ("adopted", "adopt"),
-    ):
-        print(f"bytes {label}: {counters.total('transfer.', suffix='.bytes', word=word):,}")
+    to_device, to_host = (
+        counters.bytes_by(f"transfer.{way}") for way in ("host_to_device", "device_to_host")
+    )
+    adopted = counters.bytes_by(".adopted")
+    print(f"bytes crossed: {to_device + to_host:,} ({to_device:,} to the device, {to_host:,} back)")
+    print(f"bytes copied: {to_device + to_host - adopted:,}")
+    print(f"bytes cast: {counters.bytes_by('transfer.cast'):,}")
+    print(f"bytes adopted: {adopted:,}")
 
 
 def print_step_time(seconds: list[float]) -> None:

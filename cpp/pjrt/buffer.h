@@ -54,8 +54,10 @@ class Buffer {
   Buffer copy_to_device(Device device) const;
   Buffer copy_to_memory(Memory memory) const;
 
-  // The address of the contents in the device's memory. Waits for them on some plugins, so both are
-  // a BlockingRegion; neither keeps the buffer alive. Opaque is for other libraries (DLPack).
+  // The address of the contents in the device's memory; opaque is for other libraries (DLPack).
+  // Both may wait until the memory exists (XLA CPU: until what the computation reads is ready), so
+  // they are a BlockingRegion. They do not wait for the contents: await ready_event() for that.
+  // Neither keeps the buffer alive.
   void* device_pointer() const;
   uintptr_t unsafe_pointer() const;
 

@@ -2,7 +2,8 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -56,7 +57,15 @@ void check_version(const PJRT_Api* api, const std::string& asked) {
                   std::to_string(PJRT_API_MAJOR) + ".x; use a plugin that fits this build");
 }
 
-const char* known_extension(PJRT_Extension_Type type) noexcept {
+// As a number: a newer plugin has types that the header's enum cannot hold.
+int type_of(const PJRT_Extension_Base* extension) noexcept {
+  static_assert(sizeof(PJRT_Extension_Type) == sizeof(int));
+  int type = 0;
+  std::memcpy(&type, &extension->type, sizeof type);
+  return type;
+}
+
+const char* known_extension(int type) noexcept {
   static constexpr const char* kNames[] = {"gpu_custom_call",
                                            "profiler",
                                            "custom_partitioner",
@@ -124,16 +133,16 @@ Options Plugin::attributes() const {
 std::vector<std::string> Plugin::extension_names() const {
   std::vector<std::string> names;
   for (const auto* at = api_->extension_start; at != nullptr; at = at->next) {
-    const char* known = known_extension(at->type);
-    names.push_back(known != nullptr ? known
-                                     : "extension " + std::to_string(static_cast<int>(at->type)));
+    const int type = type_of(at);
+    const char* known = known_extension(type);
+    names.push_back(known != nullptr ? known : "extension " + std::to_string(type));
   }
   return names;
 }
 
 const PJRT_Extension_Base* Plugin::extension(PJRT_Extension_Type type) const noexcept {
   for (const auto* at = api_->extension_start; at != nullptr; at = at->next) {
-    if (at->type == type) return at;
+    if (type_of(at) == static_cast<int>(type)) return at;
   }
   return nullptr;
 }

@@ -1,0 +1,45 @@
+"""The transformer's training step in PyTorch: plain user code on any device."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch.nn import functional
+
+from . import transformer_weights as given
+
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
+from decoder import Decoder
+
+
+def step(device: torch.device) -> Callable[[], torch.Tensor]:
+    """A function that makes one step and returns its loss, still on the device."""
+    network = Decoder(
+        given.ALPHABET,
+        width=given.WIDTH,
+        heads=given.HEADS,
+        layers=given.LAYERS,
+        length=given.LENGTH,
+    )
+    weights = {name: torch.from_numpy(array) for name, array in given.weights().items()}
+    weights["logits.weight"] = weights["characters.weight"]
+    network.load_state_dict(weights)
+    network.to(device)
+    codes, targets = (torch.from_numpy(array).to(device) for array in given.batch())
+    optimizer = torch.optim.AdamW(
+        network.parameters(),
+        lr=given.LEARNING_RATE,
+        betas=given.BETAS,
+        eps=given.EPSILON,
+        weight_decay=given.DECAY,
+    )
+
+    def one() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(network(codes).flatten(0, 1), targets.flatten())
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return one
