@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -46,6 +46,37 @@ TEST(PluginLoad, RefusesALibraryThatIsNoPlugin) {
   const std::string what =
       load_failure("/lib/x86_64-linux-gnu/libm.so.6", ErrorCode::kInvalidArgument);
   EXPECT_NE(what.find("GetPjrtApi"), std::string::npos) << what;
+}
+
+// Builds a library whose GetPjrtApi returns the C expression `api`; the compiler that built this
+// test does it.
+std::string build_plugin(const std::string& name, const std::string& api) {
+  const std::string stem = testing::TempDir() + name + '_' + std::to_string(getpid());
+  std::ofstream(stem + ".c")
+      << "#include <stddef.h>\n"
+         "struct { size_t size; void* extensions;\n"
+         "  struct { size_t size; void* extensions; int major, minor; } version;\n"
+         "  void* functions[200]; } api = {"
+      << PJRT_Api_STRUCT_SIZE << ", 0, {" << PJRT_Api_Version_STRUCT_SIZE << ", 0, 7, 3}};\n"
+      << "const void* GetPjrtApi(void) { return " << api << "; }\n";
+  const std::string command = "cc -shared -fPIC -o '" + stem + ".so' '" + stem + ".c'";
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  std::filesystem::remove(stem + ".c");
+  return stem + ".so";
+}
+
+TEST(PluginLoad, RefusesAnotherMajorVersion) {
+  const std::string path = build_plugin("major_seven", "&api");
+  const std::string what = load_failure(path, ErrorCode::kFailedPrecondition);
+  EXPECT_NE(what.find("got 7.3, expected 0.x"), std::string::npos) << what;
+  std::filesystem::remove(path);
+}
+
+TEST(PluginLoad, RefusesAPluginWithoutATable) {
+  const std::string path = build_plugin("no_table", "0");
+  const std::string what = load_failure(path, ErrorCode::kInternal);
+  EXPECT_NE(what.find("returned nothing"), std::string::npos) << what;
+  std::filesystem::remove(path);
 }
 
 class PluginOnPlugin : public OnEachPlugin {};
