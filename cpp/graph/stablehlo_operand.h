@@ -84,18 +84,19 @@ class Number {
 // type the other argument has.
 class Term {
  public:
-  Term(Operand operand) noexcept : operand_(operand), number_(false) {}
+  Term(Operand operand) noexcept : operand_(operand), number_(false), is_operand_(true) {}
   template <typename N>
   requires(std::convertible_to<N, Number> && !std::convertible_to<N, Operand>) Term(N number)
   noexcept : number_(number) {}
 
-  bool is_operand() const noexcept { return operand_.builder != nullptr; }
+  bool is_operand() const noexcept { return is_operand_; }
   Operand operand() const noexcept { return operand_; }
   const Number& number() const noexcept { return number_; }
 
  private:
   Operand operand_;
   Number number_;
+  bool is_operand_ = false;
 };
 
 }  // namespace torch_pjrt::graph

@@ -73,10 +73,6 @@ class TestedProgram {
     const std::string text = b.finish(outputs_);
     pjrt::CompileOptions options;
     options.overrides["xla_cpu_enable_fast_min_max"] = false;  // else maximum(1, NaN) is 1
-      FILE* f = fopen(d, "w");
-      fwrite(text.data(), 1, text.size(), f);
-      fclose(f);
-    }
     pjrt::LoadedExecutable program;
     try {
       program = client.compile(text, "mlir", options.serialize());
