@@ -2,7 +2,7 @@
 
 import numpy as np
 
-BATCH, SIDE, CLASSES, LEARNING_RATE = 64, 32, 10, 0.02
+BATCH, SIDE, CLASSES, LEARNING_RATE = 64, 32, 10, 0.002
 
 
 def weights() -> dict[str, np.ndarray]:
