@@ -27,7 +27,7 @@ def main() -> None:
     # What has been compiled before the loop is no part of it.
     torch_pjrt.sync()
     programs, executions = figure("compile.programs"), figure("execute.calls")
-    cap = torch_pjrt.config.limit
+    cap = torch_pjrt.config.graph_limit
     recorded = 0
     while recorded < options.caps * cap:
         for index in range(options.loop):
