@@ -40,7 +40,9 @@ class Counters:
 def print_counters(counters: Counters) -> None:
     """The lines about programs and bytes."""
     print(f"programs compiled: {counters.programs()}")
-    print(f"CPU fallbacks: {sum(counters.fallbacks().values())}")
+    fallbacks = counters.fallbacks()
+    names = ", ".join(f"{name} {count}" for name, count in fallbacks.items())
+    print(f"CPU fallbacks: {sum(fallbacks.values())}" + (f" ({names})" if names else ""))
     to_device, to_host = (
         counters.bytes_by(f"transfer.{way}") for way in ("host_to_device", "device_to_host")
     )

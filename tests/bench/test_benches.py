@@ -1,0 +1,48 @@
+"""The benches run in a short form; what they count, rather than time, must be as asked."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch_pjrt._C", reason="torch_pjrt cannot be imported")
+ROOT = Path(__file__).parents[2]
+
+
+def rows(tmp_path: Path, name: str, *arguments: str, **environment: str) -> list[dict]:
+    """What the bench keeps with --json."""
+    kept = tmp_path / "rows.json"
+    done = subprocess.run(
+        [sys.executable, ROOT / "bench" / name, "--json", kept, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "python"), **environment},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(kept.read_text())["rows"]
+
+
+def test_memory_buffers_and_programs_stay_flat(tmp_path):
+    found = rows(tmp_path, "steady.py", "--steps", "250")
+    assert [row["scenario"] for row in found] == ["adam, schedule, number", "mixed"]
+    assert all(row["programs at 100"] > 0 for row in found)
+    assert [row["flat"] for row in found] == ["met", "met"]
+
+
+def test_an_endless_loop_compiles_few_programs(tmp_path):
+    # A smaller cap makes smaller programs, and the same number of cuts.
+    (row,) = rows(tmp_path, "cap.py", TORCH_PJRT_GRAPH_LIMIT="1000")
+    assert row["cap"] == 1000
+    assert row["recorded"] >= 100 * 1000
+    assert row["executions"] >= 50
+    assert row["programs"] <= 3
+
+
+def test_tracing_is_measured_against_the_cpu(tmp_path):
+    found = rows(tmp_path, "trace.py", "--rounds", "5")
+    assert all(row["cpu us"] > 0 and row["xla us"] > 0 for row in found)
