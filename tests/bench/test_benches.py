@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch_pjrt._C", reason="torch_pjrt cannot be imported")
+pytest.importorskip("torch_pjrt", reason="torch_pjrt cannot be imported", exc_type=ImportError)
 ROOT = Path(__file__).parents[2]
 
 
