@@ -271,6 +271,7 @@ class StableHloBuilder {
   std::pair<Operand, Operand> sort_with_indices(Operand x, int64_t dim, bool descending,
                                                 ElementType index = ElementType::kS64);
   // {values, i32 indices} of the k greatest along the last dimension, in descending order (chlo).
+  // A NaN counts as the greatest, as in PyTorch. Some 100 times faster than a sort on XLA CPU.
   std::pair<Operand, Operand> top_k(Operand x, int64_t k);
   // {new state, bits}; the state is tensor<2xui64> (Philox also 3).
   std::pair<Operand, Operand> rng_bit_generator(Operand state, RngAlgorithm algorithm,

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "graph/stablehlo_statement.h"
 
 namespace torch_pjrt::graph {
@@ -36,22 +38,51 @@ Operands StableHloBuilder::sort(OperandList operands, int64_t dim, bool stable,
   return s.end_all();
 }
 
+namespace {
+
+// A signed 32-bit integer for each element, ordered as torch.sort orders them: a NaN is the
+// greatest, all NaNs are equal, and so are the zeros.
+Operand order_key(StableHloBuilder& b, Operand x) {
+  if (!pjrt::is_floating(x.element())) return b.convert(x, ElementType::kS64);
+  const Operand wide = b.convert(x, ElementType::kF32);
+  const Operand bits = b.bitcast_convert(wide, ElementType::kS32);
+  const Operand flipped =
+      b.bit_xor(bits, b.shift_right_logical(b.shift_right_arithmetic(bits, 31), 1));
+  const Operand numbers = b.select(b.equal(wide, 0), 0, flipped);
+  const Operand key = b.select(b.is_nan(wide), int32_t{0x7FFFFFFF}, numbers);
+  return b.convert(key, ElementType::kS64);
+}
+
+}  // namespace
+
+// XLA CPU calls a comparator through a pointer, but compares one array of integers inline. So key
+// and index are packed into one integer where they fit.
 std::pair<Operand, Operand> StableHloBuilder::sort_with_indices(Operand x, int64_t dim,
                                                                 bool descending,
                                                                 ElementType index) {
   Statement::check(*this, "sort_with_indices", x);
+  dim = normalized_dim(dim, x.rank(), "sort_with_indices");
   const int64_t size = x.dimension(dim);
-  const bool narrow = size <= INT32_MAX;
-  const Type counts{narrow ? ElementType::kS32 : ElementType::kS64, x.dimensions()};
+  if (pjrt::bit_width(x.element()) <= 32 && !pjrt::is_complex(x.element()) && size <= INT32_MAX) {
+    Operand key = order_key(*this, x);
+    if (descending) key = bit_not(key);
+    const Operand packed =
+        bit_or(shift_left(key, 32), iota({ElementType::kS64, x.dimensions()}, dim));
+    const Operand sorted =
+        sort({packed}, dim, false, [](StableHloBuilder& b, OperandList lhs, OperandList rhs) {
+          return b.less(lhs[0], rhs[0]);
+        })[0];
+    const Operand places = bit_and(sorted, int64_t{0xFFFFFFFF});
+    return {gather_elements(x, places, dim), convert(places, index)};
+  }
   const bool floating = pjrt::is_floating(x.element());
   const Operands sorted =
-      sort({x, iota(counts, dim)}, dim, true,
+      sort({x, iota({ElementType::kS64, x.dimensions()}, dim)}, dim, true,
            [=](StableHloBuilder& b, OperandList lhs, OperandList rhs) {
              const Operand low = descending ? rhs[0] : lhs[0];
              const Operand high = descending ? lhs[0] : rhs[0];
              const Operand less = b.less(low, high);
              if (!floating) return less;
-             // A NaN is greater than any number, and equal to a NaN.
              return b.bit_or(less, b.bit_and(b.is_nan(high), b.equal(low, low)));
            });
   return {sorted[0], convert(sorted[1], index)};
@@ -64,6 +95,10 @@ std::pair<Operand, Operand> StableHloBuilder::top_k(Operand x, int64_t k) {
       x.element() == ElementType::kPred) {
     fail(kName, "the operand does not fit", to_string(x.type()) + " with k = " + std::to_string(k),
          "a numeric array whose last dimension is at least k");
+  }
+  // The operation orders by bits, and a NaN may have the sign of a least one.
+  if (pjrt::is_floating(x.element())) {
+    x = select(is_nan(x), std::numeric_limits<double>::quiet_NaN(), x);
   }
   Type values = x.type();
   values.dimensions.back() = k;

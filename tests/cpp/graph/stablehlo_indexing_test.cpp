@@ -114,6 +114,32 @@ TEST_P(StableHloIndexing, Sorts) {
       p.b.sort_with_indices(p.input({kS32, {2, 2}}, {5, 1, 4, 9}), 0, false);
   p.expect(columns, {4, 1, 5, 9}, "along 0");
   p.expect(column_index, {1, 0, 0, 1}, "along 0, indices");
+  for (const ElementType element : {kF64, kF32, kBF16, kS8, kU8, kS64, kPred}) {
+    const bool is_signed = element != kU8 && element != kPred;
+    const double low = is_signed ? -1 : 0;
+    const Operand y = p.vector(element, {1, low, 0, 1, low, 0});
+    const std::string name(pjrt::name(element));
+    const auto [sorted, places] = p.b.sort_with_indices(y, 0, false);
+    p.expect(sorted, {low, low, 0, 0, 1, 1}, name);
+    p.expect(
+        places,
+        is_signed ? std::vector<double>{1, 4, 2, 5, 0, 3} : std::vector<double>{1, 2, 4, 5, 0, 3},
+        name + " indices");
+    const auto [falling, falling_places] = p.b.sort_with_indices(y, 0, true);
+    p.expect(falling, {1, 1, 0, 0, low, low}, name + " descending");
+    p.expect(
+        falling_places,
+        is_signed ? std::vector<double>{0, 3, 2, 5, 1, 4} : std::vector<double>{0, 3, 1, 2, 4, 5},
+        name + " descending indices");
+  }
+  for (const ElementType element : {kF32, kF64}) {
+    const Operand y = p.vector(element, {kNan, -0.0, -kNan, kInf, 0.0, -0.0, -5});
+    const auto [sorted, places] = p.b.sort_with_indices(y, 0, false);
+    p.expect(sorted, {-5, -0.0, 0.0, -0.0, kInf, kNan, kNan}, "zeros and NaNs");
+    p.expect(places, {6, 1, 4, 5, 3, 0, 2}, "zeros and NaNs, indices");
+    const auto [falling, falling_places] = p.b.sort_with_indices(y, 0, true);
+    p.expect(falling_places, {0, 2, 3, 1, 4, 5, 6}, "zeros and NaNs, descending indices");
+  }
   // By the second key where the first is equal.
   const Operands keys = p.b.sort(
       {p.vector(kS32, {1, 0, 1, 0}), p.vector(kS32, {5, 4, 3, 9})}, 0, true,
@@ -125,6 +151,12 @@ TEST_P(StableHloIndexing, Sorts) {
   p.expect_type(top_index, kS32, {2, 2});
   p.expect(top, {9, 4, 2, 2}, "top_k");
   p.expect(top_index, {1, 3, 1, 3}, "top_k indices");
+  const auto [top_nan, top_nan_index] = p.b.top_k(p.vector(kF32, {3, kNan, 1, kInf, -kNan}), 3);
+  p.expect(top_nan, {kNan, kNan, kInf}, "top_k of NaN");
+  p.expect(top_nan_index, {1, 4, 3}, "top_k of NaN, indices");
+  const auto [top_integer, top_integer_index] = p.b.top_k(p.vector(kS64, {3, -9, 7}), 2);
+  p.expect(top_integer, {7, 3}, "top_k of integers");
+  p.expect(top_integer_index, {2, 0}, "top_k of integers, indices");
   p.run(client());
 }
 
