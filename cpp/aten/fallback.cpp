@@ -24,6 +24,13 @@ void for_each_tensor(const c10::IValue& value, Visit visit) {
   }
 }
 
+void check_kind(const std::string& name, const at::Tensor& tensor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      tensor.layout() == at::kStrided && !tensor.is_quantized() && !tensor.is_nested(), name,
+      ": sparse, quantised and nested tensors are not supported on device xla; use a dense tensor, "
+      "or keep it on cpu");
+}
+
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { run_on_cpu(op, stack); }
 
 TORCH_LIBRARY_IMPL(_, XLA, m) {
@@ -39,10 +46,7 @@ void check_same_device(const c10::OperatorHandle& op, const torch::jit::Stack& s
   const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
   for (const c10::IValue& argument : arguments) {
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
-      TORCH_CHECK_NOT_IMPLEMENTED(
-          tensor.layout() == at::kStrided && !tensor.is_quantized() && !tensor.is_nested(), name,
-          ": sparse, quantised and nested tensors are not supported on device xla; use a dense "
-          "tensor, or keep it on cpu");
+      check_kind(name, tensor);
       if (tensor.device().is_cpu() && tensor.dim() == 0) return;
       if (!device) device = tensor.device();
       TORCH_CHECK(*device == tensor.device(), "Expected all tensors to be on the same device, but ",
@@ -61,6 +65,9 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
   count.add();
   at::native::cpu_fallback(op, stack);
+  for (const c10::IValue& result : torch::jit::last(*stack, op.schema().returns().size())) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) { check_kind(name, tensor); });
+  }
 }
 
 }  // namespace torch_pjrt::aten

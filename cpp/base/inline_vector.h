@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <span>
 #include <type_traits>
 
@@ -20,7 +21,7 @@ class InlineVector {
   InlineVector() noexcept = default;
   explicit InlineVector(size_t count, T value = T()) { resize(count, value); }
   InlineVector(std::initializer_list<T> values) { append(values.begin(), values.size()); }
-  template <typename Iterator>
+  template <std::input_iterator Iterator>
   InlineVector(Iterator first, Iterator last) {
     for (; first != last; ++first) push_back(*first);
   }

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/blocking_region.h"
+#include "graph/lock.h"
 
 namespace torch_pjrt::graph::runtime {
 namespace {
@@ -16,7 +17,6 @@ struct State {
   std::shared_ptr<pjrt::Client> client;
   std::vector<std::unique_ptr<Executor>> executors;
   std::atomic<int> device_count{0};  // not 0 once the executors exist
-  std::atomic<bool> forked{false};
 };
 
 State& state() {
@@ -24,16 +24,27 @@ State& state() {
   return *state;
 }
 
-void note_fork() noexcept {
-  if (state().device_count.load() != 0) state().forked.store(true);
+// The lock is held across a fork, so that the child does not inherit it locked.
+void before_fork() noexcept { recording_mutex().lock(); }
+void after_fork_in_parent() noexcept { recording_mutex().unlock(); }
+void after_fork_in_child() noexcept {
+  recording_mutex().unlock();
+  SharedBuffer::leak_all();
+}
+
+int requested_devices(const RuntimeSettings& settings) {
+  const auto found = settings.create_options.find("cpu_device_count");
+  if (found != settings.create_options.end()) {
+    if (const auto* count = std::get_if<int64_t>(&found->second)) return static_cast<int>(*count);
+  }
+  return 1;
 }
 
 void create(State& s) {
   if (s.settings.plugin_path.empty()) {
     throw pjrt::Error(pjrt::ErrorCode::kNotFound, "use device xla",
-                      "there is no PJRT plugin; got none from TORCH_PJRT_PLUGIN, the settings or "
-                      "installed packages, expected one; install one (pip install xla-cpu-pjrt) or "
-                      "set TORCH_PJRT_PLUGIN to its path");
+                      s.settings.plugin_problem.empty() ? "no PJRT plugin was chosen"
+                                                        : s.settings.plugin_problem);
   }
   auto plugin = pjrt::Plugin::load(s.settings.plugin_path);
   s.client = pjrt::Client::create(std::move(plugin), s.settings.create_options);
@@ -41,10 +52,13 @@ void create(State& s) {
   options.portable = true;
   auto cache = std::make_shared<CompileCache>(s.client, options, s.settings.cache_directory);
   int index = 0;
+  const int wanted = requested_devices(s.settings);
+  const bool is_cpu = s.client->platform_name() == "cpu";
   for (pjrt::Device device : s.client->addressable_devices()) {
+    if (is_cpu && index == wanted) break;
     s.executors.push_back(std::make_unique<Executor>(s.client, device, cache, index++));
   }
-  pthread_atfork(nullptr, nullptr, note_fork);
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   s.device_count.store(index);
 }
 
@@ -55,7 +69,7 @@ State& initialized() {
     std::lock_guard lock(s.mutex);
     if (s.device_count.load() == 0) create(s);
   }
-  if (s.forked.load(std::memory_order_relaxed)) {
+  if (is_forked()) {
     throw pjrt::Error(pjrt::ErrorCode::kFailedPrecondition, "use device xla",
                       "this process was forked after the PJRT client was made, and a client does "
                       "not survive a fork; use cpu tensors here, or start the process with "
@@ -83,17 +97,15 @@ RuntimeSettings settings() {
   return s.settings;
 }
 
+bool is_forked() noexcept { return SharedBuffer::leaks(); }
+
 bool is_initialized() noexcept { return state().device_count.load() != 0; }
 
 int device_count() noexcept {
   State& s = state();
   if (const int count = s.device_count.load()) return count;
   std::lock_guard lock(s.mutex);
-  const auto found = s.settings.create_options.find("cpu_device_count");
-  if (found != s.settings.create_options.end()) {
-    if (const auto* count = std::get_if<int64_t>(&found->second)) return static_cast<int>(*count);
-  }
-  return 1;
+  return requested_devices(s.settings);
 }
 
 Executor& executor(int index) {

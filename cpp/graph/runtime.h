@@ -12,6 +12,7 @@ namespace torch_pjrt::graph {
 // What the process uses as its PJRT devices: set before the first use, or left as it is.
 struct RuntimeSettings {
   std::string plugin_path;
+  std::string plugin_problem;  // why there is no path, for the error of the first use
   pjrt::Options create_options;
   std::string cache_directory;  // empty: programs are kept in memory only
   pjrt::CompileOptions compile_options;
@@ -27,8 +28,13 @@ RuntimeSettings settings();
 
 bool is_initialized() noexcept;
 
+// Whether this process was forked off after the client was made: the client is unusable here, and
+// buffers that were inherited are leaked.
+bool is_forked() noexcept;
+
 // Devices there are, or, before the client exists, those that the settings ask for (option
-// `cpu_device_count`, else 1). Never creates the client.
+// `cpu_device_count`, else 1). Never creates the client. Of a CPU plugin's devices only as many are
+// used as that option says: XLA makes several by default, all on the same cores.
 int device_count() noexcept;
 
 // Creates the client if need be (BlockingRegion). Throws pjrt::Error when there is no plugin, it

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <atomic>
+#include <new>
+
 #include "base/ref_counted.h"
 #include "graph/failure.h"
 #include "pjrt/buffer.h"
@@ -14,8 +17,20 @@ class SharedBuffer : public base::RefCounted<SharedBuffer> {
   explicit SharedBuffer(pjrt::Buffer buffer) noexcept : buffer(std::move(buffer)) {}
   explicit SharedBuffer(FailurePtr failure) noexcept : failure(std::move(failure)) {}
 
+  ~SharedBuffer() {
+    if (leaks()) new (leaked_) pjrt::Buffer(std::move(buffer));
+  }
+
+  // In a forked child the plugin's threads are gone: from now on buffers are not destroyed.
+  static void leak_all() noexcept { leaks_.store(true, std::memory_order_relaxed); }
+  static bool leaks() noexcept { return leaks_.load(std::memory_order_relaxed); }
+
   pjrt::Buffer buffer;
   FailurePtr failure;
+
+ private:
+  static inline std::atomic<bool> leaks_{false};
+  alignas(pjrt::Buffer) unsigned char leaked_[sizeof(pjrt::Buffer)];  // never destroyed
 };
 using SharedBufferPtr = base::RefPtr<SharedBuffer>;
 

@@ -4,8 +4,11 @@
 #include "aten/config.h"
 #include "aten/device.h"
 #include "aten/generator.h"
+#include "base/metrics.h"
 #include "graph/runtime.h"
 #include "python/bindings.h"
+#include "transfer/host_memory_pool.h"
+#include "transfer/reclaimer.h"
 
 namespace py = pybind11;
 
@@ -14,10 +17,11 @@ namespace {
 
 using graph::Executor;
 
-void configure(const std::string& plugin_path, const pjrt::Options& options,
-               const std::string& cache_directory) {
+void configure(const std::string& plugin_path, const std::string& plugin_problem,
+               const pjrt::Options& options, const std::string& cache_directory) {
   graph::RuntimeSettings settings = graph::runtime::settings();
   settings.plugin_path = plugin_path;
+  settings.plugin_problem = plugin_problem;
   settings.create_options = options;
   settings.cache_directory = cache_directory;
   graph::runtime::configure(std::move(settings));
@@ -33,6 +37,21 @@ void synchronize(int index) {
 
 void synchronize_all() {
   for (Executor* executor : graph::runtime::executors()) executor->synchronize();
+}
+
+// Before the interpreter goes: nothing of ours may run Python code or wait for the GIL after it.
+void shutdown() {
+  constexpr std::chrono::seconds kPatience{10};
+  if (graph::runtime::is_forked()) return;
+  for (Executor* executor : graph::runtime::executors()) {
+    try {
+      executor->synchronize();
+    } catch (const std::exception&) {
+      base::counter("shutdown.errors").add();  // nobody is left to read the values
+    }
+  }
+  transfer::Reclaimer::instance().drain(kPatience);
+  transfer::Reclaimer::instance().abandon();
 }
 
 py::object memory_stats(int index) {
@@ -86,6 +105,10 @@ py::dict client_info() {
 
 void bind_runtime(py::module_& module) {
   module.def("configure", &configure);
+  module.def("plugin_path", [] { return graph::runtime::settings().plugin_path; });
+  module.def("is_forked", &graph::runtime::is_forked);
+  module.def("shutdown", &shutdown);
+  module.def("trim_pool", [] { transfer::HostMemoryPool::shared().trim(); });
   module.def("parse_options", &pjrt::parse_options);
   module.def("is_initialized", &graph::runtime::is_initialized);
   module.def("device_count", &graph::runtime::device_count);

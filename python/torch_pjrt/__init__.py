@@ -1,33 +1,50 @@
-"""PyTorch tensors on any PJRT device, under the device name "xla"."""
+"""PyTorch tensors on any PJRT device, under PyTorch's device name "xla".
 
-import os as _os
-
-import torch as _torch
-
-from . import _C
-from .discovery import PluginNotFoundError as _PluginNotFoundError
-from .discovery import default_plugin as _default_plugin
-
-__version__ = "0.1.0"
-
-
-def _configure() -> None:
-    try:
-        path = str(_default_plugin().path)
-    except _PluginNotFoundError:
-        path = ""  # importing must not fail; the first use of the device says what is missing
-    options = _C.parse_options(_os.environ.get("TORCH_PJRT_OPTIONS", ""))
-    _C.configure(path, options, _os.environ.get("TORCH_PJRT_CACHE_DIR", ""))
-
-
-def sync() -> None:
-    """Execute what is recorded on every device and wait until it is done."""
-    _C.synchronize_all()
+Importing this module (or `torch`, which loads it by itself) is enough: tensors, modules and
+optimizers then take the device `"xla"`. What is recorded runs when it is read, at
+`optimizer.step()` and at `sync()`.
+"""
 
 
 def _autoload() -> None:
-    """Entry point of PyTorch's backend autoload; importing the package does the work."""
+    """Entry point of PyTorch's backend autoload: importing the package does all the work."""
 
 
-_configure()
+# After `_autoload`, since `import torch` may load this package by that entry point.
+import torch as _torch  # noqa: E402
+
+from . import (  # noqa: E402
+    _C,
+    _copying,
+    _modules,
+    _optimizers,
+    _process,
+    _seeds,
+    metrics,
+)
+from . import xla as _xla  # noqa: E402
+from ._config import config  # noqa: E402
+
+__version__ = "0.1.0"
+__all__ = ["config", "metrics", "sync"]
+
+
+def sync(device: "_torch.device | int | str | None" = None) -> None:
+    """Execute what is recorded and wait until the device has done it.
+
+    Raises the IndexError of an index check that failed on the device. `device`: an xla device or
+    its index; without one, every device.
+    """
+    if device is None:
+        _C.synchronize_all()
+    else:
+        _xla.synchronize(device)
+
+
+_process.configure()
+_torch._register_device_module("xla", _xla)
+_seeds.install()
+_copying.install()
+_modules.install()
+_optimizers.install()
 _C.register_variants()

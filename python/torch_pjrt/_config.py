@@ -1,0 +1,103 @@
+"""`torch_pjrt.config`: the settings of this process."""
+
+import os
+
+from . import _C
+from ._process import choose_plugin
+from .discovery import default_plugin
+
+_MODES = {mode.name: mode for mode in (_C.Mode.lazy, _C.Mode.eager, _C.Mode.debug)}
+
+
+class Config:
+    """Settings of this process; assign to an attribute to change one. Each has an environment
+    variable that sets it at import."""
+
+    @property
+    def mode(self) -> str:
+        """When operators run (`TORCH_PJRT_MODE`): `lazy` (default) collects them until a value
+        is read, an optimizer steps, or `sync()`; `eager` runs each at once, asynchronously;
+        `debug` waits for each too, so that an error comes at its own line."""
+        return _C.mode().name
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        if mode not in _MODES:
+            raise ValueError(
+                f"torch_pjrt.config.mode: unknown mode; got {mode!r}, expected one of "
+                f"{', '.join(map(repr, _MODES))}"
+            )
+        _C.set_mode(_MODES[mode])
+
+    @property
+    def donate(self) -> bool:
+        """Whether programs may reuse the memory of inputs that nothing else refers to
+        (`TORCH_PJRT_DONATE`, default 1). Without it a failed execution loses no input."""
+        return _C.donate()
+
+    @donate.setter
+    def donate(self, donate: bool) -> None:
+        _C.set_donate(bool(donate))
+
+    @property
+    def graph_limit(self) -> int:
+        """Operators that may be pending before they are executed without being read
+        (`TORCH_PJRT_GRAPH_LIMIT`, default 10000)."""
+        return _C.limit()
+
+    @graph_limit.setter
+    def graph_limit(self, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(
+                f"torch_pjrt.config.graph_limit: too small; got {limit}, expected at least 1"
+            )
+        _C.set_limit(int(limit))
+
+    @property
+    def check_indices(self) -> bool:
+        """Whether the device checks indices that XLA would clamp in silence
+        (`TORCH_PJRT_CHECK_INDICES`, default 1). The IndexError comes at the next read or sync."""
+        return _C.check_indices()
+
+    @check_indices.setter
+    def check_indices(self, check: bool) -> None:
+        _C.set_check_indices(bool(check))
+
+    def set_plugin(self, plugin: str | os.PathLike[str], **options: object) -> None:
+        """Choose the PJRT plugin (a path or the name of an installed one, `TORCH_PJRT_PLUGIN`)
+        and its create options (`TORCH_PJRT_OPTIONS`), before the device is first used."""
+        choose_plugin(default_plugin(plugin), options)
+
+    def __repr__(self) -> str:
+        names = [name for name, value in vars(Config).items() if isinstance(value, property)]
+        return "torch_pjrt.config: " + ", ".join(f"{n}={getattr(self, n)!r}" for n in names)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not isinstance(getattr(Config, name, None), property):
+            raise AttributeError(f"torch_pjrt.config has no setting {name!r}; it has {self!r}")
+        super().__setattr__(name, value)
+
+
+def _flag(text: str) -> bool:
+    values = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+    if text.lower() not in values:
+        raise ValueError(f"got {text!r}, expected 0 or 1")
+    return values[text.lower()]
+
+
+# Environment variable, setting, how its text is read.
+ENVIRONMENT = (
+    ("TORCH_PJRT_MODE", "mode", str),
+    ("TORCH_PJRT_DONATE", "donate", _flag),
+    ("TORCH_PJRT_GRAPH_LIMIT", "graph_limit", int),
+    ("TORCH_PJRT_CHECK_INDICES", "check_indices", _flag),
+)
+
+config = Config()
+
+for _variable, _setting, _read in ENVIRONMENT:
+    if _text := os.environ.get(_variable):
+        try:
+            setattr(config, _setting, _read(_text))
+        except ValueError as error:
+            raise ValueError(f"environment variable {_variable}: {error}") from None

@@ -1,0 +1,105 @@
+"""Bad input gets a clear error, and later work is right."""
+
+import pytest
+import torch
+
+from subprocess_support import output_of, run
+
+
+def ok():
+    return (torch.ones(2, device="xla") + 1).sum().item() == 4
+
+
+def test_operands_on_different_devices():
+    x, c = torch.ones(3, device="xla"), torch.ones(3)
+    for operation in (
+        lambda: x + c,
+        lambda: c + x,
+        lambda: torch.where(x > 0, x, c),
+        lambda: torch.cat([x, c]),
+        lambda: x.add_(c),
+        lambda: torch.nn.functional.linear(x, torch.ones(3, 3)),
+        lambda: torch.atan2(x, c),
+        lambda: torch.linalg.multi_dot([torch.ones(2, 3, device="xla"), torch.ones(3, 2)]),
+    ):
+        with pytest.raises(RuntimeError, match=r"device|xla"):
+            operation().cpu()
+    assert (x + torch.tensor(2.0)).cpu().tolist() == [3, 3, 3]
+    assert ok()
+
+
+def test_index_out_of_range_is_raised_at_the_next_read_only():
+    table, bad = torch.ones(4, 2, device="xla"), torch.tensor([1, 9], device="xla")
+    with pytest.raises(IndexError, match="embedding"):
+        torch.nn.functional.embedding(bad, table).cpu()
+    assert ok()
+
+
+def test_shapes_that_do_not_fit_raise_at_the_call():
+    with pytest.raises(RuntimeError):
+        torch.ones(3, device="xla") + torch.ones(4, device="xla")
+    with pytest.raises(RuntimeError):
+        torch.ones(3, 2, device="xla") @ torch.ones(3, 2, device="xla")
+    assert ok()
+
+
+def test_sparse_and_quantised_are_refused():
+    with pytest.raises((NotImplementedError, RuntimeError)):
+        torch.eye(3, device="xla").to_sparse()
+    with pytest.raises((NotImplementedError, RuntimeError, TypeError)):
+        torch.quantize_per_tensor(torch.ones(3, device="xla"), 0.1, 0, torch.qint8)
+    assert ok()
+
+
+def test_unknown_setting_and_mode():
+    import torch_pjrt
+
+    with pytest.raises(ValueError, match="'lazy', 'eager', 'debug'"):
+        torch_pjrt.config.mode = "fast"
+    with pytest.raises(AttributeError, match="no setting 'modes'"):
+        torch_pjrt.config.modes = "lazy"
+
+
+def test_device_that_is_not_there():
+    with pytest.raises((RuntimeError, ValueError), match="no such device"):
+        torch.ones(2, device="xla:5").cpu()
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"TORCH_PJRT_PLUGIN": "/no/such/plugin.so"}, "/no/such/plugin.so"),
+        ({"TORCH_PJRT_PLUGIN": "no_such_name"}, "no_such_name"),
+        ({"TORCH_PJRT_OPTIONS": "no_such_option=1"}, "no_such_option"),
+    ],
+)
+def test_bad_plugin_or_options(environment, message):
+    done = run("import torch, torch_pjrt\ntorch.ones(2, device='xla').cpu()", **environment)
+    assert done.returncode == 1 and message in done.stderr, done.stderr
+
+
+def test_bad_environment_setting_names_the_variable():
+    done = run("import torch_pjrt", TORCH_PJRT_MODE="fast")
+    assert done.returncode == 1 and "TORCH_PJRT_MODE" in done.stderr
+
+
+def test_a_refused_program_harms_only_its_own_values():
+    """More memory than any machine has: what is beside it is computed, what depends on it is not."""
+    assert (
+        output_of(
+            """
+            import torch, torch_pjrt
+            x = torch.ones(4, device="xla")
+            huge = x.reshape(4, 1, 1).expand(4, 1 << 20, 1 << 19) + 1
+            beside = x * 3
+            dependent = huge.sum() + 1
+            print(beside.cpu().tolist())
+            try:
+                dependent.item()
+            except (RuntimeError, MemoryError) as error:
+                print(type(error).__name__)
+            print((x + 1).cpu().tolist())
+            """
+        ).splitlines()[0]
+        == "[3.0, 3.0, 3.0, 3.0]"
+    )

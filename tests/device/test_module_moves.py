@@ -1,0 +1,70 @@
+"""module.to("xla") and back: identity of Parameters, ties, optimizers, gradients."""
+
+import torch
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.second = torch.nn.Linear(4, 4)
+        self.second.weight = self.first.weight
+        self.register_buffer("scale", torch.ones(4))
+
+    def forward(self, x):
+        return self.second(self.first(x)) * self.scale
+
+
+def test_parameters_keep_their_identity_both_ways():
+    module = Tied()
+    before = list(module.parameters())
+    values = [p.detach().clone() for p in before]
+    for device in ("xla", "cpu", "xla"):
+        module.to(device)
+        after = list(module.parameters())
+        assert all(p is q for p, q in zip(before, after, strict=True))
+        assert all(isinstance(p, torch.nn.Parameter) and p.requires_grad for p in after)
+        assert {p.device.type for p in after} == {device}
+        assert module.scale.device.type == device
+        for p, value in zip(after, values, strict=True):
+            torch.testing.assert_close(p.detach().cpu(), value, rtol=0, atol=0)
+
+
+def test_tied_weights_stay_tied():
+    module = Tied().to("xla")
+    assert module.first.weight is module.second.weight
+    with torch.no_grad():
+        module.first.weight.fill_(2)
+    assert (module.second.weight.cpu() == 2).all()
+
+
+def test_optimizer_made_before_the_move_updates_the_moved_parameters():
+    module = Tied()
+    optimizer = torch.optim.SGD(module.parameters(), lr=1.0)
+    module.to("xla")
+    before = module.first.bias.detach().cpu()
+    module(torch.ones(2, 4, device="xla")).sum().backward()
+    optimizer.step()
+    assert not torch.equal(module.first.bias.detach().cpu(), before)
+
+
+def test_gradients_move_along():
+    module = torch.nn.Linear(3, 2)
+    module(torch.ones(1, 3)).sum().backward()
+    expected = module.weight.grad.clone()
+    module.to("xla")
+    assert module.weight.grad.device.type == "xla"
+    torch.testing.assert_close(module.weight.grad.cpu(), expected, rtol=0, atol=0)
+
+
+def test_dtype_and_device_change_together():
+    module = torch.nn.Linear(3, 2)
+    weight = module.weight
+    module.to("xla", torch.bfloat16)
+    assert module.weight is weight
+    assert weight.dtype == torch.bfloat16 and weight.device.type == "xla"
+
+
+def test_frozen_parameters_stay_frozen():
+    module = torch.nn.Linear(3, 2).requires_grad_(False).to("xla")
+    assert not module.weight.requires_grad
