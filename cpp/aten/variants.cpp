@@ -1,6 +1,7 @@
 #include "aten/variants.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
 
@@ -122,7 +123,7 @@ void register_variants() {
   for (const c10::OperatorName& name : names) {
     if (name.name.rfind("aten::", 0) != 0) continue;
     auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (!op || has_device_kernel(*op)) continue;
+    if (!op || has_device_kernel(*op) || op->hasTag(at::Tag::inplace_view)) continue;
     const auto& arguments = op->schema().arguments();
     if (arguments.empty() || op->schema().returns().empty()) continue;
     const bool in_place = is_written(arguments.front());
