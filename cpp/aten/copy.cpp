@@ -25,12 +25,12 @@
 namespace torch_pjrt::aten {
 namespace {
 
-constexpr Operator kCast{"aten::_to_copy", [](Emission& e) {
-                           StableHloBuilder& b = e.builder();
-                           const graph::Type& type = e.result_type();
-                           e.result(b.broadcast_to(b.convert(e.operand(0), type.element),
-                                                   type.dimensions));
-                         }};
+constexpr Operator kCast{
+    "aten::_to_copy", [](Emission& e) {
+      StableHloBuilder& b = e.builder();
+      const graph::Type& type = e.result_type();
+      e.result(b.broadcast_to(b.convert(e.operand(0), type.element), type.dimensions));
+    }};
 
 // The value of `tensor` with another dtype, broadcast to `sizes`.
 graph::Value cast_value(const at::Tensor& tensor, c10::ScalarType dtype, at::IntArrayRef sizes) {
@@ -113,8 +113,8 @@ void copy_between_devices(const at::Tensor& src, const at::Tensor& dst) {
   const graph::Value value = cast_value(src, dst.scalar_type(), dst.sizes());
   const graph::Type type = value.type();
   const graph::SharedBufferPtr buffer = from.buffer(value);
-  graph::SharedBufferPtr copy(new graph::SharedBuffer(transfer::device_to_device(
-      *from.client(), buffer->buffer, *to.client(), to.device())));
+  graph::SharedBufferPtr copy(new graph::SharedBuffer(
+      transfer::device_to_device(*from.client(), buffer->buffer, *to.client(), to.device())));
   write(dst, {graph::Node::data(std::move(copy), type), 0});
 }
 
@@ -170,9 +170,9 @@ void with_host_view(const at::Tensor& tensor, const std::function<void(const at:
   if (!transfer::uses_host_memory(*executor.client())) {
     at::Tensor host = at::empty(tensor.sizes(), options);
     const graph::SharedBufferPtr buffer = executor.buffer(value_of(tensor));
-    transfer::device_to_host(*executor.client(), buffer->buffer,
-                             {.data = host.mutable_data_ptr(),
-                              .dimensions = span_of(host.sizes())});
+    transfer::device_to_host(
+        *executor.client(), buffer->buffer,
+        {.data = host.mutable_data_ptr(), .dimensions = span_of(host.sizes())});
     executor.raise_failed_checks();
     return use(host);
   }
@@ -215,10 +215,9 @@ at::Tensor cast(const at::Tensor& tensor, c10::ScalarType dtype, at::MemoryForma
   if (format == at::MemoryFormat::Preserve) {
     strides = preserved_strides(tensor);
   } else if (format != at::MemoryFormat::Contiguous) {
-    strides = c10::DimVector(
-        at::empty({0}, tensor.options().device(at::kMeta))
-            .resize_(tensor.sizes(), format)
-            .strides());
+    strides = c10::DimVector(at::empty({0}, tensor.options().device(at::kMeta))
+                                 .resize_(tensor.sizes(), format)
+                                 .strides());
   }
   if (!strides) return make_tensor(executor, std::move(value), dtype);
   return make_tensor(executor, std::move(value), dtype, *strides);

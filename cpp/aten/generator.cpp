@@ -17,8 +17,7 @@ constexpr size_t kMostDevices = 128;
 }  // namespace
 
 XlaGenerator::XlaGenerator(c10::DeviceIndex index)
-    : c10::GeneratorImpl(c10::Device(c10::kXLA, index),
-                         c10::DispatchKeySet(c10::DispatchKey::XLA)),
+    : c10::GeneratorImpl(c10::Device(c10::kXLA, index), c10::DispatchKeySet(c10::DispatchKey::XLA)),
       place_{c10::default_rng_seed_val, 0} {}
 
 XlaGenerator::Place XlaGenerator::take(uint64_t count) {

@@ -38,7 +38,8 @@ at::Tensor Record::result(c10::ScalarType dtype, at::IntArrayRef sizes) {
 
 at::Tensor Record::elementwise(c10::ScalarType dtype, at::IntArrayRef sizes) {
   const auto strides = elementwise_strides(tensors_, sizes);
-  if (!strides) [[likely]] return result(dtype, sizes);
+  if (!strides) [[likely]]
+    return result(dtype, sizes);
   return strided(dtype, sizes, *strides);
 }
 
@@ -53,8 +54,8 @@ std::vector<at::Tensor> Record::results(std::initializer_list<Result> results) {
 std::vector<at::Tensor> Record::results(at::ArrayRef<Result> results) {
   std::vector<graph::Type> types;
   for (const Result& result : results) types.push_back(type_of(result.dtype, result.sizes));
-  const graph::NodePtr node = graph::Node::operation(
-      op_, {operands_.data(), operands_.size()}, std::move(attributes_), types);
+  const graph::NodePtr node = graph::Node::operation(op_, {operands_.data(), operands_.size()},
+                                                     std::move(attributes_), types);
   std::vector<at::Tensor> tensors;
   for (uint32_t i = 0; i < results.size(); ++i) {
     tensors.push_back(make_tensor(*executor_, graph::Value{node, i}, results[i].dtype));
@@ -89,11 +90,11 @@ void check_index_range(const Operator& op, const at::Tensor& index, int64_t size
   if (!config().check_indices || index.numel() == 0 || !index.device().is_xla()) return;
   graph::Executor& executor = executor_of(index);
   const graph::Value value = value_of(index, executor);
-  executor.add_check(
-      {{graph::Node::operation(kOutOfRange, {&value, 1}, graph::Attributes::of(size, allow_negative),
-                               graph::Type{graph::ElementType::kPred, {}}),
-        0},
-       &op});
+  executor.add_check({{graph::Node::operation(kOutOfRange, {&value, 1},
+                                              graph::Attributes::of(size, allow_negative),
+                                              graph::Type{graph::ElementType::kPred, {}}),
+                       0},
+                      &op});
 }
 
 }  // namespace torch_pjrt::aten

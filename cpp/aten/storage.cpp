@@ -16,8 +16,8 @@ constexpr size_t kGranule = 64;
 
 char* reserved_range() {
   static char* const range = [] {
-    void* memory = mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                        -1, 0);
+    void* memory =
+        mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     TORCH_CHECK(memory != MAP_FAILED, "reserve addresses for xla storages: mmap of ", kRange,
                 " bytes without access failed; raise the limit on address space (ulimit -v)");
     return static_cast<char*>(memory);
@@ -49,8 +49,9 @@ class CellAllocator final : public c10::Allocator {
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void*, const void*, size_t) const override {
-    TORCH_CHECK(false, "copy an xla storage by address: its contents are not host memory; use "
-                       "tensors (Tensor.copy_, Tensor.clone) instead");
+    TORCH_CHECK(false,
+                "copy an xla storage by address: its contents are not host memory; use "
+                "tensors (Tensor.copy_, Tensor.clone) instead");
   }
 };
 

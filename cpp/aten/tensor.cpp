@@ -32,7 +32,8 @@ graph::Cell& checked_cell(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.device().is_xla(), "Expected all tensors to be on the same device, but found ",
               "at least two devices, xla and ", tensor.device(), "!");
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided, "use a tensor with layout ",
-                              tensor.layout(), " on device xla: only strided tensors are "
+                              tensor.layout(),
+                              " on device xla: only strided tensors are "
                               "supported there; convert it with .to_dense()");
   return cell_of(*tensor.storage().unsafeGetStorageImpl());
 }
@@ -45,8 +46,9 @@ graph::Executor& executor_of(at::ArrayRef<at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors) {
     if (tensor.defined() && tensor.device().is_xla()) return executor_of(tensor);
   }
-  TORCH_CHECK(false, "run an operator on device xla: none of its tensors is there; got none, "
-                     "expected at least one; this is a defect of torch-pjrt, please report it");
+  TORCH_CHECK(false,
+              "run an operator on device xla: none of its tensors is there; got none, "
+              "expected at least one; this is a defect of torch-pjrt, please report it");
 }
 
 bool is_whole_storage(const at::Tensor& tensor) {
@@ -59,9 +61,9 @@ Value contents_of(const at::Tensor& tensor) {
   const int64_t count = storage_count(tensor);
   Value contents = checked_cell(tensor).get();
   if (!contents) {
-    return {graph::Node::operation(kUndefined, {}, {},
-                                   graph::Type{element, graph::Dimensions{count}}),
-            0};
+    return {
+        graph::Node::operation(kUndefined, {}, {}, graph::Type{element, graph::Dimensions{count}}),
+        0};
   }
   contents = graph::reinterpret(contents, element);
   if (contents.type().element_count() != count) contents = graph::resize(contents, count);
@@ -71,8 +73,8 @@ Value contents_of(const at::Tensor& tensor) {
 Value value_of(const at::Tensor& tensor, const graph::Executor& executor) {
   graph::Cell& cell = checked_cell(tensor);
   TORCH_CHECK(&cell.executor() == &executor, "Expected all tensors to be on the same device, but ",
-              "found at least two devices, xla:", executor.index(), " and xla:",
-              cell.executor().index(), "!");
+              "found at least two devices, xla:", executor.index(),
+              " and xla:", cell.executor().index(), "!");
   if (tensor.is_contiguous() && tensor.storage_offset() == 0) [[likely]] {
     Value contents = cell.get();
     if (contents && same_sizes(contents.type().dimensions, tensor.sizes()) &&
@@ -94,8 +96,8 @@ Value number(const at::Scalar& scalar, c10::ScalarType dtype) {
     number.real = scalar.toDouble();
   } else {
     number.kind = graph::HostNumber::Kind::kInteger;
-    number.integer = scalar.isUnsigned() ? static_cast<int64_t>(scalar.toUInt64())
-                                         : scalar.toLong();
+    number.integer =
+        scalar.isUnsigned() ? static_cast<int64_t>(scalar.toUInt64()) : scalar.toLong();
   }
   return {graph::Node::number(number, element_type(dtype)), 0};
 }
@@ -108,8 +110,7 @@ Value operand_of(const at::Tensor& tensor, const graph::Executor& executor) {
 at::Tensor make_tensor(graph::Executor& executor, Value value, c10::ScalarType dtype) {
   const graph::Type& type = value.type();
   const graph::Dimensions sizes = type.dimensions;
-  const size_t bytes =
-      static_cast<size_t>(type.element_count()) * c10::elementSize(dtype);
+  const size_t bytes = static_cast<size_t>(type.element_count()) * c10::elementSize(dtype);
   c10::Storage storage = make_storage(executor, bytes);
   const graph::NodePtr node = value.node;
   cell_of(*storage.unsafeGetStorageImpl()).set(std::move(value));
@@ -126,8 +127,8 @@ at::Tensor make_tensor(graph::Executor& executor, Value value, c10::ScalarType d
 at::Tensor make_tensor(graph::Executor& executor, Value value, c10::ScalarType dtype,
                        at::IntArrayRef strides) {
   const graph::Dimensions sizes = value.type().dimensions;
-  at::Tensor tensor = make_tensor(
-      executor, graph::storage_order(value, {strides.data(), strides.size()}), dtype);
+  at::Tensor tensor =
+      make_tensor(executor, graph::storage_order(value, {strides.data(), strides.size()}), dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides({sizes.data(), sizes.size()}, strides);
   return tensor;
 }

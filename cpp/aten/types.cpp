@@ -6,8 +6,8 @@
 namespace torch_pjrt::aten {
 namespace {
 
-using graph::ElementType;
 using c10::ScalarType;
+using graph::ElementType;
 
 constexpr std::array<std::pair<ScalarType, ElementType>, 20> kTypes{{
     {ScalarType::Bool, ElementType::kPred},

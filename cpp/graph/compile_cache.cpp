@@ -78,8 +78,8 @@ CompileCache::Executable CompileCache::get(const Trace& trace) {
     disk_hits.add();
   } else {
     base::ScopedTimer timer(compile_seconds);
-    executable = std::make_shared<const pjrt::LoadedExecutable>(
-        client_->compile(text, "mlir", options_));
+    executable =
+        std::make_shared<const pjrt::LoadedExecutable>(client_->compile(text, "mlir", options_));
     compiled.add();
     if (!path.empty()) store(path, *executable);
   }
@@ -111,8 +111,8 @@ void CompileCache::store(const std::string& path,
     const std::string bytes = executable.serialize();
     fs::create_directories(directory_);
     const std::string aside = path + '.' + std::to_string(std::random_device{}());
-    std::ofstream(aside, std::ios::binary).write(bytes.data(),
-                                                 static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(aside, std::ios::binary)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     fs::rename(aside, path);
   } catch (const std::exception&) {
     base::counter("compile.disk_errors").add();

@@ -19,7 +19,8 @@ constexpr size_t kMostInFlight = 32;
 constexpr Operator kChecks{"torch_pjrt::checks", [](Emission& e) {
                              StableHloBuilder& b = e.builder();
                              Operands flags;
-                             for (Operand flag : e.operands()) flags.push_back(b.reshape(flag, {1}));
+                             for (Operand flag : e.operands())
+                               flags.push_back(b.reshape(flag, {1}));
                              e.result(b.concatenate(flags, 0));
                            }};
 
@@ -111,9 +112,9 @@ SharedBufferPtr Executor::execute(Value wanted) {
       failed.push_back(std::move(check.failed));
       checked.push_back(check.op);
     }
-    flags.node = Node::operation(kChecks, failed, {},
-                                 Type{ElementType::kPred,
-                                      Dimensions{static_cast<int64_t>(failed.size())}});
+    flags.node =
+        Node::operation(kChecks, failed, {},
+                        Type{ElementType::kPred, Dimensions{static_cast<int64_t>(failed.size())}});
     roots.push_back(flags);
   }
   if (!roots.empty()) run(std::move(roots), donate());
@@ -276,7 +277,8 @@ SharedBufferPtr Executor::buffer(Value value) {
     if (value.node->is_data()) buffer = value.node->outputs()[value.index].buffer;
   }
   if (!buffer) buffer = execute(std::move(value));
-  if (buffer->failure) throw pjrt::Error(buffer->failure->code, "read a tensor", buffer->failure->message);
+  if (buffer->failure)
+    throw pjrt::Error(buffer->failure->code, "read a tensor", buffer->failure->message);
   return buffer;
 }
 
@@ -293,10 +295,11 @@ void Executor::raise_failed_checks() {
                              {.data = failed.data(), .dimensions = std::span(&count, 1)});
     const auto first = std::find(failed.begin(), failed.end(), 1);
     if (first == failed.end()) continue;
-    throw CheckError(std::string(checks.operators[static_cast<size_t>(first - failed.begin())]->name) +
-                     ": index out of range; the device read or wrote another element instead; got "
-                     "an index outside the dimension, expected -size <= index < size; check the "
-                     "indices, or find the call with torch_pjrt.config.mode = 'debug'");
+    throw CheckError(
+        std::string(checks.operators[static_cast<size_t>(first - failed.begin())]->name) +
+        ": index out of range; the device read or wrote another element instead; got "
+        "an index outside the dimension, expected -size <= index < size; check the "
+        "indices, or find the call with torch_pjrt.config.mode = 'debug'");
   }
 }
 

@@ -17,8 +17,8 @@ uint64_t hash_of(const Type& type) noexcept {
 Node* Node::allocate(size_t operand_count, size_t output_count) {
   static_assert(alignof(Node) >= alignof(Output) && alignof(Output) >= alignof(Value));
   static_assert(sizeof(Node) % alignof(Output) == 0 && sizeof(Output) % alignof(Value) == 0);
-  void* memory = ::operator new(sizeof(Node) + output_count * sizeof(Output) +
-                                operand_count * sizeof(Value));
+  void* memory =
+      ::operator new(sizeof(Node) + output_count * sizeof(Output) + operand_count * sizeof(Value));
   Node* node = new (memory) Node();
   node->outputs_ = reinterpret_cast<Output*>(static_cast<char*>(memory) + sizeof(Node));
   node->operands_ = reinterpret_cast<Value*>(node->outputs_ + output_count);

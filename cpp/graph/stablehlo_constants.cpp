@@ -240,14 +240,19 @@ Operand StableHloBuilder::lowest(ElementType element) {
 Operand StableHloBuilder::identity(Reducer reducer, ElementType element) {
   switch (reducer) {
     case Reducer::kAdd:
-    case Reducer::kOr: return scalar(element, 0);
-    case Reducer::kMultiply: return scalar(element, 1);
-    case Reducer::kMaximum: return lowest(element);
-    case Reducer::kMinimum: return highest(element);
+    case Reducer::kOr:
+      return scalar(element, 0);
+    case Reducer::kMultiply:
+      return scalar(element, 1);
+    case Reducer::kMaximum:
+      return lowest(element);
+    case Reducer::kMinimum:
+      return highest(element);
     case Reducer::kAnd:
       if (pjrt::is_signed_integer(element)) return scalar(element, -1);
       return highest(element);
-    case Reducer::kOverwrite: break;
+    case Reducer::kOverwrite:
+      break;
   }
   fail("identity", "overwriting has no identity");
 }

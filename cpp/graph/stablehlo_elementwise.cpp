@@ -193,11 +193,16 @@ Operand bitwise(StableHloBuilder& builder, std::string_view name, const Term& le
   }
   const auto twin = [element] {
     switch (element) {
-      case ElementType::kS4: return ElementType::kU4;
-      case ElementType::kS8: return ElementType::kU8;
-      case ElementType::kS16: return ElementType::kU16;
-      case ElementType::kS32: return ElementType::kU32;
-      default: return element;
+      case ElementType::kS4:
+        return ElementType::kU4;
+      case ElementType::kS8:
+        return ElementType::kU8;
+      case ElementType::kS16:
+        return ElementType::kU16;
+      case ElementType::kS32:
+        return ElementType::kU32;
+      default:
+        return element;
     }
   }();
   a = builder.bitcast_convert(a, twin);

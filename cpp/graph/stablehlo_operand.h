@@ -38,9 +38,9 @@ class ListRef : public std::span<const T> {
   ListRef(std::initializer_list<T> values) noexcept
       : std::span<const T>(values.begin(), values.size()) {}
   template <typename List>
-  requires(!std::same_as<std::remove_cvref_t<List>, ListRef> &&
-           std::convertible_to<const List&, std::span<const T>>) ListRef(const List& list)
-  noexcept : std::span<const T>(list) {}
+    requires(!std::same_as<std::remove_cvref_t<List>, ListRef> &&
+             std::convertible_to<const List&, std::span<const T>>)
+  ListRef(const List& list) noexcept : std::span<const T>(list) {}
 };
 
 using Ints = ListRef<int64_t>;
@@ -53,8 +53,8 @@ class Number {
 
   Number(bool value) noexcept : kind_(Kind::kBool), integer_(value) {}
   template <std::integral I>
-  requires(!std::same_as<I, bool>) Number(I value)
-  noexcept
+    requires(!std::same_as<I, bool>)
+  Number(I value) noexcept
       : kind_(std::is_signed_v<I> ? Kind::kSigned : Kind::kUnsigned),
         integer_(static_cast<uint64_t>(static_cast<int64_t>(value))) {}
   template <std::floating_point F>
@@ -86,8 +86,8 @@ class Term {
  public:
   Term(Operand operand) noexcept : operand_(operand), number_(false), is_operand_(true) {}
   template <typename N>
-  requires(std::convertible_to<N, Number> && !std::convertible_to<N, Operand>) Term(N number)
-  noexcept : number_(number) {}
+    requires(std::convertible_to<N, Number> && !std::convertible_to<N, Operand>)
+  Term(N number) noexcept : number_(number) {}
 
   bool is_operand() const noexcept { return is_operand_; }
   Operand operand() const noexcept { return operand_; }

@@ -26,13 +26,20 @@ std::string to_string(Ints values) {
 
 std::string_view operation_name(Reducer reducer) {
   switch (reducer) {
-    case Reducer::kAdd: return "stablehlo.add";
-    case Reducer::kMultiply: return "stablehlo.multiply";
-    case Reducer::kMaximum: return "stablehlo.maximum";
-    case Reducer::kMinimum: return "stablehlo.minimum";
-    case Reducer::kAnd: return "stablehlo.and";
-    case Reducer::kOr: return "stablehlo.or";
-    case Reducer::kOverwrite: break;
+    case Reducer::kAdd:
+      return "stablehlo.add";
+    case Reducer::kMultiply:
+      return "stablehlo.multiply";
+    case Reducer::kMaximum:
+      return "stablehlo.maximum";
+    case Reducer::kMinimum:
+      return "stablehlo.minimum";
+    case Reducer::kAnd:
+      return "stablehlo.and";
+    case Reducer::kOr:
+      return "stablehlo.or";
+    case Reducer::kOverwrite:
+      break;
   }
   fail("reducer", "overwriting combines nothing", {}, {}, "use it with scatter alone");
 }

@@ -40,7 +40,8 @@ struct Nesting {
 std::optional<Nesting> nest(const Geometry& view, int64_t count, bool may_pad) {
   Nesting nesting;
   for (size_t d = 0; d < view.sizes.size(); ++d) {
-    if (view.sizes[d] != 1 && view.strides[d] != 0) nesting.order.push_back(static_cast<int64_t>(d));
+    if (view.sizes[d] != 1 && view.strides[d] != 0)
+      nesting.order.push_back(static_cast<int64_t>(d));
   }
   std::stable_sort(nesting.order.begin(), nesting.order.end(), [&](int64_t a, int64_t b) {
     return view.strides[static_cast<size_t>(a)] > view.strides[static_cast<size_t>(b)];
@@ -145,9 +146,8 @@ void emit_write(Emission& e) {
   if (!nesting) {
     Geometry distinct = view;
     distinct.sizes = limits;
-    const Operand written =
-        b.scatter_slices(b.flatten(contents), flat_indices(b, distinct), b.flatten(update), 0,
-                         Reducer::kOverwrite);
+    const Operand written = b.scatter_slices(b.flatten(contents), flat_indices(b, distinct),
+                                             b.flatten(update), 0, Reducer::kOverwrite);
     return e.result(b.reshape(written, type.dimensions));
   }
   // The view's order to the storage's: leave out dimensions of one element, then transpose.
@@ -224,10 +224,9 @@ void emit_resize(Emission& e) {
 constexpr Operator kTranspose{"torch_pjrt::transpose", [](Emission& e) {
                                 e.result(e.builder().transpose(e.operand(0), e.attributes.list()));
                               }};
-constexpr Operator kReshape{"torch_pjrt::reshape", [](Emission& e) {
-                              e.result(e.builder().reshape(e.operand(0),
-                                                           e.result_type().dimensions));
-                            }};
+constexpr Operator kReshape{
+    "torch_pjrt::reshape",
+    [](Emission& e) { e.result(e.builder().reshape(e.operand(0), e.result_type().dimensions)); }};
 constexpr Operator kRead{"torch_pjrt::read_view", emit_read};
 constexpr Operator kWrite{"torch_pjrt::write_view", emit_write};
 constexpr Operator kReinterpret{"torch_pjrt::reinterpret", emit_reinterpret};

@@ -26,8 +26,8 @@ Value read_view(const Value& contents, const StridedView& view);
 // undefined.
 Value write_view(const Value& contents, const StridedView& view, const Value& update);
 
-// Records a dense array with its dimensions in the order that `strides` (dense, any order) puts them
-// in a storage.
+// Records a dense array with its dimensions in the order that `strides` (dense, any order) puts
+// them in a storage.
 Value storage_order(const Value& value, std::span<const int64_t> strides);
 
 // Records seeing the same bytes as another element type, as torch.Tensor.view(dtype) does: an array

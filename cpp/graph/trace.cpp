@@ -131,7 +131,8 @@ void Trace::find_failures() {
   has_failures_ = true;
   std::vector<FailurePtr> by_operation(operations_.size());
   auto failure_of = [&](const Value& value) -> FailurePtr {
-    if (value.node->is_data()) return leaves_[value.node->outputs()[value.index].slot].buffer->failure;
+    if (value.node->is_data())
+      return leaves_[value.node->outputs()[value.index].slot].buffer->failure;
     return value.node->is_operation() ? by_operation[value.node->position >> 2] : nullptr;
   };
   for (size_t i = 0; i < operations_.size(); ++i) {
@@ -201,8 +202,8 @@ std::string Trace::emit() const {
     int64_t next = 0;
     auto word = [&] {
       const int64_t at = next++;
-      return builder.reshape(builder.slice(words, Dimensions{at}, Dimensions{at + 1}, Dimensions{1}),
-                             Dimensions{});
+      return builder.reshape(
+          builder.slice(words, Dimensions{at}, Dimensions{at + 1}, Dimensions{1}), Dimensions{});
     };
     for (Node* node : numbers_) {
       Operand number;

@@ -32,8 +32,8 @@ class Trace {
     bool donated = false;
   };
 
-  // Roots are the values of pending cells, one for each cell. With `donate`, leaves that nothing but this
-  // trace refers to are marked as given away to the execution.
+  // Roots are the values of pending cells, one for each cell. With `donate`, leaves that nothing
+  // but this trace refers to are marked as given away to the execution.
   Trace(std::vector<Value> roots, NumberWidth width, bool donate);
 
   const std::vector<Value>& roots() const noexcept { return roots_; }

@@ -11,7 +11,7 @@ namespace torch_pjrt::pjrt {
 // Whether the plugin's function table reaches as far as this entry, and fills it:
 //   has_function(api, &PJRT_Api::PJRT_Client_DmaMap)
 template <typename Function>
-bool has_function(const PJRT_Api* api, Function* PJRT_Api::*entry) noexcept {
+bool has_function(const PJRT_Api* api, Function* PJRT_Api::* entry) noexcept {
   const auto offset =
       reinterpret_cast<const char*>(&(api->*entry)) - reinterpret_cast<const char*>(api);
   return static_cast<size_t>(offset) + sizeof(Function*) <= api->struct_size &&
@@ -24,7 +24,7 @@ bool has_function(const PJRT_Api* api, Function* PJRT_Api::*entry) noexcept {
 
 // Calls through TORCH_PJRT_CALL, below.
 template <typename Function, typename Args>
-void call(const PJRT_Api* api, Function* PJRT_Api::*entry, std::string_view function, Args& args,
+void call(const PJRT_Api* api, Function* PJRT_Api::* entry, std::string_view function, Args& args,
           std::string_view what_was_asked) {
   if (!has_function(api, entry)) [[unlikely]] {
     throw_unimplemented(api, function, what_was_asked);
@@ -33,7 +33,7 @@ void call(const PJRT_Api* api, Function* PJRT_Api::*entry, std::string_view func
 }
 
 template <typename Function, typename Args>
-void call_in_destructor(const PJRT_Api* api, Function* PJRT_Api::*entry, Args& args,
+void call_in_destructor(const PJRT_Api* api, Function* PJRT_Api::* entry, Args& args,
                         std::string_view what_was_asked) noexcept {
   if (has_function(api, entry)) check_in_destructor(api, (api->*entry)(&args), what_was_asked);
 }

@@ -36,7 +36,7 @@ class Plugin {
 
   // supports(&PJRT_Api::PJRT_Client_DmaMap)
   template <typename Function>
-  bool supports(Function* PJRT_Api::*entry) const noexcept {
+  bool supports(Function* PJRT_Api::* entry) const noexcept {
     return has_function(api_, entry);
   }
 

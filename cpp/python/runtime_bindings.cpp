@@ -88,7 +88,8 @@ py::dict client_info() {
     entry["kind"] = std::string(device.kind());
     entry["name"] = std::string(device.debug_string());
     py::list memories;
-    for (const pjrt::Memory& memory : device.memories()) memories.append(std::string(memory.kind()));
+    for (const pjrt::Memory& memory : device.memories())
+      memories.append(std::string(memory.kind()));
     entry["memories"] = memories;
     devices.append(entry);
   }

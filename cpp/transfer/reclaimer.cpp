@@ -88,7 +88,9 @@ void Reclaimer::work() noexcept {
       state.destroyed.fetch_add(1);
       oldest = next;
     }
-    { std::lock_guard lock(state.drain_mutex); }  // or a waiter could miss the notification
+    {
+      std::lock_guard lock(state.drain_mutex);
+    }  // or a waiter could miss the notification
     state.drained.notify_all();
   }
 }
@@ -107,7 +109,9 @@ bool Reclaimer::drain(std::chrono::milliseconds timeout) noexcept {
 
 void Reclaimer::abandon() noexcept {
   state_->phase.store(State::kStopped);
-  { std::lock_guard lock(state_->drain_mutex); }
+  {
+    std::lock_guard lock(state_->drain_mutex);
+  }
   state_->drained.notify_all();
 }
 

@@ -59,7 +59,7 @@ void merge_dims(Copy& copy) {
 }
 
 // The dimension in which one side advances least; zero strides do not advance.
-size_t fastest_dim(const Dims& dims, int64_t Dim::*stride) {
+size_t fastest_dim(const Dims& dims, int64_t Dim::* stride) {
   size_t best = dims.size();
   for (size_t i = dims.size(); i-- > 0;) {
     if (dims[i].*stride == 0) continue;
@@ -115,11 +115,16 @@ void copy_serial(const Copy& copy) {
     }
   }
   switch (copy.item) {
-    case 1: return copy_inner<uint8_t>(copy, outer, plane);
-    case 2: return copy_inner<uint16_t>(copy, outer, plane);
-    case 4: return copy_inner<uint32_t>(copy, outer, plane);
-    case 8: return copy_inner<uint64_t>(copy, outer, plane);
-    default: return copy_inner<Item16>(copy, outer, plane);
+    case 1:
+      return copy_inner<uint8_t>(copy, outer, plane);
+    case 2:
+      return copy_inner<uint16_t>(copy, outer, plane);
+    case 4:
+      return copy_inner<uint32_t>(copy, outer, plane);
+    case 8:
+      return copy_inner<uint64_t>(copy, outer, plane);
+    default:
+      return copy_inner<Item16>(copy, outer, plane);
   }
 }
 

@@ -41,9 +41,7 @@ constexpr Operator kDivide{"aten::div", [](Emission& e) {
                              e.result(e.builder().divide(a, b));
                            }};
 
-bool is_one(const at::Scalar& alpha) {
-  return !alpha.isComplex() && alpha.toDouble() == 1.0;
-}
+bool is_one(const at::Scalar& alpha) { return !alpha.isComplex() && alpha.toDouble() == 1.0; }
 
 Record add_record(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha,
                   at::ScalarType dtype, bool subtract) {

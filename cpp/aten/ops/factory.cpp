@@ -48,13 +48,12 @@ at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
 // parameters, so that a changing one does not compile again.
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   static constexpr Operator constant{
-      "aten::fill.constant", [](Emission& e) {
-        e.result(e.builder().filled(e.result_type(), e.attributes.integer()));
+      "aten::fill.constant",
+      [](Emission& e) { e.result(e.builder().filled(e.result_type(), e.attributes.integer())); }};
+  static constexpr Operator op{
+      "aten::fill", [](Emission& e) {
+        e.result(e.builder().broadcast_to(e.operand(0), e.result_type().dimensions));
       }};
-  static constexpr Operator op{"aten::fill", [](Emission& e) {
-                                 e.result(e.builder().broadcast_to(e.operand(0),
-                                                                   e.result_type().dimensions));
-                               }};
   graph::Executor& executor = executor_of(self);
   if (!value.isComplex()) {
     const double number = value.toDouble();
@@ -68,9 +67,8 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
 }
 
 at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
-  TORCH_CHECK(value.dim() == 0,
-              "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
-              " dimensions.");
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
+              value.dim(), " dimensions.");
   if (value.device().is_cpu()) return fill_scalar(self, value.item());
   return self.copy_(value);
 }

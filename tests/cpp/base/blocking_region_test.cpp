@@ -39,7 +39,9 @@ TEST_F(BlockingRegionHooks, ReleaseAndTakeAroundTheRegion) {
 TEST_F(BlockingRegionHooks, OnlyTheOutermostRegionActs) {
   {
     BlockingRegion outer;
-    { BlockingRegion inner; }
+    {
+      BlockingRegion inner;
+    }
     EXPECT_FALSE(lock.held);
   }
   EXPECT_TRUE(lock.held);
@@ -56,7 +58,9 @@ TEST_F(BlockingRegionHooks, ARegionKeepsTheHooksItBeganWith) {
 
 TEST(BlockingRegion, WithoutHooksDoesNothing) {
   lock = Lock();
-  { BlockingRegion region; }
+  {
+    BlockingRegion region;
+  }
   EXPECT_EQ(lock.releases, 0);
 }
 

@@ -53,7 +53,9 @@ TEST(Metrics, ThreadsLoseNoIncrement) {
 }
 
 TEST(Metrics, AScopedTimerCountsItsScope) {
-  { ScopedTimer timed(timer("test.scope")); }
+  {
+    ScopedTimer timed(timer("test.scope"));
+  }
   EXPECT_EQ(timer("test.scope").value().count, 1);
 }
 

@@ -126,11 +126,8 @@ TEST(StableHloErrors, ComeFromEachFamily) {
   fails([&] { b.pad(v, 0, {-2}, {-2}); }, "stablehlo.pad: ");
   fails([&] { b.reverse(v, {0, 0}); }, "stablehlo.reverse: ");
   fails([&] { b.reduce(x, b.scalar(kS32, 0), Reducer::kAdd, {0}); }, "stablehlo.reduce: ");
-  fails(
-      [&] {
-        b.reduce_window(x, b.scalar(kF32, 0), Reducer::kAdd, {{1}, {}, {}, {}, {}, {}});
-      },
-      "stablehlo.reduce_window: ");
+  fails([&] { b.reduce_window(x, b.scalar(kF32, 0), Reducer::kAdd, {{1}, {}, {}, {}, {}, {}}); },
+        "stablehlo.reduce_window: ");
   fails([&] { b.dot_general(x, x, {{}, {}, {1}, {0}}); }, "stablehlo.dot_general: ");
   fails([&] { b.convolution(x, x, {}, convolution_dimensions(2)); }, "stablehlo.convolution: ");
   fails([&] { b.cholesky(x); }, "stablehlo.cholesky: ");
@@ -140,11 +137,8 @@ TEST(StableHloErrors, ComeFromEachFamily) {
   fails([&] { b.gather_elements(x, i, 0); }, "gather_elements: ");
   fails([&] { b.scatter_slices(x, i, v, 0, Reducer::kAdd); }, "stablehlo.scatter: ");
   fails([&] { b.top_k(x, 4); }, "chlo.top_k: ");
-  fails(
-      [&] {
-        b.rng_bit_generator(i, RngAlgorithm::kPhilox, {kU32, {4}});
-      },
-      "stablehlo.rng_bit_generator: ");
+  fails([&] { b.rng_bit_generator(i, RngAlgorithm::kPhilox, {kU32, {4}}); },
+        "stablehlo.rng_bit_generator: ");
   fails([&] { b.if_else(i, {}, {}); }, "stablehlo.if: ");
   fails([&] { b.squeeze(x, 0); }, "squeeze: ");
   StableHloBuilder other;

@@ -25,22 +25,14 @@ TEST_P(StableHloElementwise, FloatingBinaries) {
     p.expect_type(x, kF32, {5});
     p.expect(x, mapped(left, right, f), name, tolerance);
   };
-  check(
-      p.b.add(a, c), [](double x, double y) { return x + y; }, "add");
-  check(
-      p.b.subtract(a, c), [](double x, double y) { return x - y; }, "subtract");
-  check(
-      p.b.multiply(a, c), [](double x, double y) { return x * y; }, "multiply");
-  check(
-      p.b.divide(a, c), [](double x, double y) { return x / y; }, "divide");
-  check(
-      p.b.remainder(a, c), [](double x, double y) { return std::fmod(x, y); }, "remainder");
-  check(
-      p.b.atan2(a, c), [](double x, double y) { return std::atan2(x, y); }, "atan2");
-  check(
-      p.b.maximum(a, c), [](double x, double y) { return y != y ? y : std::max(x, y); }, "max");
-  check(
-      p.b.minimum(a, c), [](double x, double y) { return y != y ? y : std::min(x, y); }, "min");
+  check(p.b.add(a, c), [](double x, double y) { return x + y; }, "add");
+  check(p.b.subtract(a, c), [](double x, double y) { return x - y; }, "subtract");
+  check(p.b.multiply(a, c), [](double x, double y) { return x * y; }, "multiply");
+  check(p.b.divide(a, c), [](double x, double y) { return x / y; }, "divide");
+  check(p.b.remainder(a, c), [](double x, double y) { return std::fmod(x, y); }, "remainder");
+  check(p.b.atan2(a, c), [](double x, double y) { return std::atan2(x, y); }, "atan2");
+  check(p.b.maximum(a, c), [](double x, double y) { return y != y ? y : std::max(x, y); }, "max");
+  check(p.b.minimum(a, c), [](double x, double y) { return y != y ? y : std::min(x, y); }, "min");
   check(
       p.b.power(p.b.abs(a), c), [](double x, double y) { return std::pow(std::abs(x), y); },
       "power", 1e-5);
@@ -67,18 +59,12 @@ TEST_P(StableHloElementwise, IntegerBinaries) {
                }),
         name);
   };
-  check(
-      p.b.divide(a, c), [](int64_t x, int64_t y) { return x / y; }, "divide");
-  check(
-      p.b.remainder(a, c), [](int64_t x, int64_t y) { return x % y; }, "remainder");
-  check(
-      p.b.bit_and(a, c), [](int64_t x, int64_t y) { return x & y; }, "and");
-  check(
-      p.b.bit_or(a, c), [](int64_t x, int64_t y) { return x | y; }, "or");
-  check(
-      p.b.bit_xor(a, c), [](int64_t x, int64_t y) { return x ^ y; }, "xor");
-  check(
-      p.b.bit_not(a), [](int64_t x, int64_t) { return ~x; }, "not");
+  check(p.b.divide(a, c), [](int64_t x, int64_t y) { return x / y; }, "divide");
+  check(p.b.remainder(a, c), [](int64_t x, int64_t y) { return x % y; }, "remainder");
+  check(p.b.bit_and(a, c), [](int64_t x, int64_t y) { return x & y; }, "and");
+  check(p.b.bit_or(a, c), [](int64_t x, int64_t y) { return x | y; }, "or");
+  check(p.b.bit_xor(a, c), [](int64_t x, int64_t y) { return x ^ y; }, "xor");
+  check(p.b.bit_not(a), [](int64_t x, int64_t) { return ~x; }, "not");
   const Operand shift = p.b.abs(c);
   check(
       p.b.shift_left(a, shift), [](int64_t x, int64_t y) { return x * (1 << std::abs(y)); },
@@ -97,12 +83,9 @@ TEST_P(StableHloElementwise, IntegerBinaries) {
       p.b.count_leading_zeros(a),
       [](int64_t x, int64_t) { return x < 0 ? 0 : __builtin_clz(static_cast<unsigned>(x)); },
       "count_leading_zeros");
-  check(
-      p.b.sign(a), [](int64_t x, int64_t) { return x < 0 ? -1 : 1; }, "sign");
-  check(
-      p.b.negate(a), [](int64_t x, int64_t) { return -x; }, "negate");
-  check(
-      p.b.power(a, 3), [](int64_t x, int64_t) { return x * x * x; }, "power");
+  check(p.b.sign(a), [](int64_t x, int64_t) { return x < 0 ? -1 : 1; }, "sign");
+  check(p.b.negate(a), [](int64_t x, int64_t) { return -x; }, "negate");
+  check(p.b.power(a, 3), [](int64_t x, int64_t) { return x * x * x; }, "power");
   const Operand bytes = p.vector(kU8, {0, 200, 255});
   p.expect(p.b.add(bytes, 100), {100, 44, 99}, "u8 wraps");
   p.expect(p.b.sign(bytes), {0, 1, 1}, "u8 sign");
@@ -124,74 +107,41 @@ TEST_P(StableHloElementwise, Unaries) {
     p.expect_type(y, kF64, {7});
     p.expect(y, mapped(values, f), name, tolerance);
   };
-  check(
-      p.b.negate(x), [](double v) { return -v; }, "negate", 0);
-  check(
-      p.b.abs(x), [](double v) { return std::abs(v); }, "abs", 0);
-  check(
-      p.b.sign(x), [](double v) { return v > 0 ? 1 : -1; }, "sign", 0);
-  check(
-      p.b.floor(x), [](double v) { return std::floor(v); }, "floor", 0);
-  check(
-      p.b.ceil(x), [](double v) { return std::ceil(v); }, "ceil", 0);
-  check(
-      p.b.trunc(x), [](double v) { return std::trunc(v); }, "trunc", 0);
-  check(
-      p.b.round_nearest_even(x), [](double v) { return std::nearbyint(v); }, "round even", 0);
-  check(
-      p.b.round_nearest_afz(x), [](double v) { return std::round(v); }, "round afz", 0);
-  check(
-      p.b.sqrt(x), [](double v) { return std::sqrt(v); }, "sqrt");
-  check(
-      p.b.rsqrt(x), [](double v) { return 1 / std::sqrt(v); }, "rsqrt");
-  check(
-      p.b.cbrt(x), [](double v) { return std::cbrt(v); }, "cbrt");
-  check(
-      p.b.exponential(x), [](double v) { return std::exp(v); }, "exponential");
-  check(
-      p.b.exponential_minus_one(x), [](double v) { return std::expm1(v); }, "expm1");
-  check(
-      p.b.log(x), [](double v) { return std::log(v); }, "log");
-  check(
-      p.b.log_plus_one(x), [](double v) { return std::log1p(v); }, "log1p");
-  check(
-      p.b.logistic(x), [](double v) { return 1 / (1 + std::exp(-v)); }, "logistic");
-  check(
-      p.b.tanh(x), [](double v) { return std::tanh(v); }, "tanh");
-  check(
-      p.b.sine(x), [](double v) { return std::sin(v); }, "sine");
-  check(
-      p.b.cosine(x), [](double v) { return std::cos(v); }, "cosine");
-  check(
-      p.b.tan(x), [](double v) { return std::tan(v); }, "tan");
-  check(
-      p.b.square(x), [](double v) { return v * v; }, "square");
-  check(
-      p.b.erf(x), [](double v) { return std::erf(v); }, "erf");
-  check(
-      p.b.erfc(x), [](double v) { return std::erfc(v); }, "erfc");
+  check(p.b.negate(x), [](double v) { return -v; }, "negate", 0);
+  check(p.b.abs(x), [](double v) { return std::abs(v); }, "abs", 0);
+  check(p.b.sign(x), [](double v) { return v > 0 ? 1 : -1; }, "sign", 0);
+  check(p.b.floor(x), [](double v) { return std::floor(v); }, "floor", 0);
+  check(p.b.ceil(x), [](double v) { return std::ceil(v); }, "ceil", 0);
+  check(p.b.trunc(x), [](double v) { return std::trunc(v); }, "trunc", 0);
+  check(p.b.round_nearest_even(x), [](double v) { return std::nearbyint(v); }, "round even", 0);
+  check(p.b.round_nearest_afz(x), [](double v) { return std::round(v); }, "round afz", 0);
+  check(p.b.sqrt(x), [](double v) { return std::sqrt(v); }, "sqrt");
+  check(p.b.rsqrt(x), [](double v) { return 1 / std::sqrt(v); }, "rsqrt");
+  check(p.b.cbrt(x), [](double v) { return std::cbrt(v); }, "cbrt");
+  check(p.b.exponential(x), [](double v) { return std::exp(v); }, "exponential");
+  check(p.b.exponential_minus_one(x), [](double v) { return std::expm1(v); }, "expm1");
+  check(p.b.log(x), [](double v) { return std::log(v); }, "log");
+  check(p.b.log_plus_one(x), [](double v) { return std::log1p(v); }, "log1p");
+  check(p.b.logistic(x), [](double v) { return 1 / (1 + std::exp(-v)); }, "logistic");
+  check(p.b.tanh(x), [](double v) { return std::tanh(v); }, "tanh");
+  check(p.b.sine(x), [](double v) { return std::sin(v); }, "sine");
+  check(p.b.cosine(x), [](double v) { return std::cos(v); }, "cosine");
+  check(p.b.tan(x), [](double v) { return std::tan(v); }, "tan");
+  check(p.b.square(x), [](double v) { return v * v; }, "square");
+  check(p.b.erf(x), [](double v) { return std::erf(v); }, "erf");
+  check(p.b.erfc(x), [](double v) { return std::erfc(v); }, "erfc");
   check(
       p.b.erf(p.b.erf_inv(p.b.multiply(x, 0.25))), [](double v) { return v / 4; }, "erf_inv", 1e-9);
-  check(
-      p.b.lgamma(p.b.abs(x)), [](double v) { return std::lgamma(std::abs(v)); }, "lgamma", 1e-10);
-  check(
-      p.b.asin(x), [](double v) { return std::asin(v); }, "asin");
-  check(
-      p.b.acos(x), [](double v) { return std::acos(v); }, "acos");
-  check(
-      p.b.atan(x), [](double v) { return std::atan(v); }, "atan");
-  check(
-      p.b.sinh(x), [](double v) { return std::sinh(v); }, "sinh");
-  check(
-      p.b.cosh(x), [](double v) { return std::cosh(v); }, "cosh");
-  check(
-      p.b.asinh(x), [](double v) { return std::asinh(v); }, "asinh");
-  check(
-      p.b.acosh(x), [](double v) { return std::acosh(v); }, "acosh");
-  check(
-      p.b.atanh(p.b.multiply(x, 0.25)), [](double v) { return std::atanh(v / 4); }, "atanh");
-  check(
-      p.b.conj(x), [](double v) { return v; }, "conj of a real", 0);
+  check(p.b.lgamma(p.b.abs(x)), [](double v) { return std::lgamma(std::abs(v)); }, "lgamma", 1e-10);
+  check(p.b.asin(x), [](double v) { return std::asin(v); }, "asin");
+  check(p.b.acos(x), [](double v) { return std::acos(v); }, "acos");
+  check(p.b.atan(x), [](double v) { return std::atan(v); }, "atan");
+  check(p.b.sinh(x), [](double v) { return std::sinh(v); }, "sinh");
+  check(p.b.cosh(x), [](double v) { return std::cosh(v); }, "cosh");
+  check(p.b.asinh(x), [](double v) { return std::asinh(v); }, "asinh");
+  check(p.b.acosh(x), [](double v) { return std::acosh(v); }, "acosh");
+  check(p.b.atanh(p.b.multiply(x, 0.25)), [](double v) { return std::atanh(v / 4); }, "atanh");
+  check(p.b.conj(x), [](double v) { return v; }, "conj of a real", 0);
   p.run(client());
 }
 
@@ -259,22 +209,14 @@ TEST_P(StableHloElementwise, ComplexNumbers) {
     for (const C& v : values) wanted.push_back(f(v));
     p.expect_complex(y, wanted, name, 1e-12);
   };
-  check(
-      p.b.conj(z), [](C v) { return std::conj(v); }, "conj");
-  check(
-      p.b.multiply(z, z), [](C v) { return v * v; }, "multiply");
-  check(
-      p.b.divide(z, C(0, 2)), [](C v) { return v / C(0, 2); }, "divide by a complex number");
-  check(
-      p.b.exponential(z), [](C v) { return std::exp(v); }, "exponential");
-  check(
-      p.b.log(z), [](C v) { return std::log(v); }, "log");
-  check(
-      p.b.sqrt(z), [](C v) { return std::sqrt(v); }, "sqrt");
-  check(
-      p.b.sine(z), [](C v) { return std::sin(v); }, "sine");
-  check(
-      p.b.tanh(z), [](C v) { return std::tanh(v); }, "tanh");
+  check(p.b.conj(z), [](C v) { return std::conj(v); }, "conj");
+  check(p.b.multiply(z, z), [](C v) { return v * v; }, "multiply");
+  check(p.b.divide(z, C(0, 2)), [](C v) { return v / C(0, 2); }, "divide by a complex number");
+  check(p.b.exponential(z), [](C v) { return std::exp(v); }, "exponential");
+  check(p.b.log(z), [](C v) { return std::log(v); }, "log");
+  check(p.b.sqrt(z), [](C v) { return std::sqrt(v); }, "sqrt");
+  check(p.b.sine(z), [](C v) { return std::sin(v); }, "sine");
+  check(p.b.tanh(z), [](C v) { return std::tanh(v); }, "tanh");
   p.expect(p.b.abs(z), {std::abs(values[0]), std::abs(values[1])}, "abs", 1e-12);
   p.expect(p.b.equal(z, z), {1, 1}, "equal");
   p.expect(p.b.is_nan(z), {0, 0}, "is_nan");

@@ -201,12 +201,8 @@ TEST_P(StableHloIndexing, Control) {
   for (const bool yes : {true, false}) {
     const Operands branch = p.b.if_else(
         p.b.equal(p.b.select_index(x, 0, 0), yes ? 1 : 2),
-        [&](StableHloBuilder& b, OperandList) {
-          return Operands{b.negate(x), step};
-        },
-        [&](StableHloBuilder& b, OperandList) {
-          return Operands{x, b.scalar(kS32, 7)};
-        });
+        [&](StableHloBuilder& b, OperandList) { return Operands{b.negate(x), step}; },
+        [&](StableHloBuilder& b, OperandList) { return Operands{x, b.scalar(kS32, 7)}; });
     p.expect(branch[0], yes ? std::vector<double>{-1, -2} : std::vector<double>{1, 2}, "if");
     p.expect(branch[1], {yes ? 1.0 : 7.0}, "if, second value");
   }

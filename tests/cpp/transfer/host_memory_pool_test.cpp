@@ -78,7 +78,9 @@ TEST(HostMemoryPool, KeepsItsFigures) {
 
 TEST(HostMemoryPool, KeepsNoMoreThanItsLimit) {
   HostMemoryPool pool(10 * kMiB);
-  { HostBlock a = pool.allocate(8 * kMiB), b = pool.allocate(8 * kMiB); }
+  {
+    HostBlock a = pool.allocate(8 * kMiB), b = pool.allocate(8 * kMiB);
+  }
   EXPECT_EQ(pool.stats().bytes_cached, 8 * kMiB);
   pool.set_limit(kMiB);
   EXPECT_EQ(pool.stats().bytes_cached, 0u);
