@@ -1,37 +1,47 @@
 #include "aten/fallback.h"
 
-#include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
-#include "base/metrics.h"
+#include <mutex>
+#include <unordered_map>
+
+#include "aten/cpu_fallback.h"
+#include "aten/variants.h"
 
 namespace torch_pjrt::aten {
 namespace {
 
-// Operators that take tensors of several devices on purpose.
-bool mixes_devices(std::string_view name) {
-  return name == "aten::_copy_from" || name == "aten::copy_" || name == "aten::set_data";
+RegisterDecomposition register_decomposition = nullptr;
+
+bool has_device_kernel(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::XLA) ||
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
-template <typename Visit>
-void for_each_tensor(const c10::IValue& value, Visit visit) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) visit(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorList()) visit(tensor);
-  } else if (value.isList()) {
-    for (const c10::IValue& element : value.toListRef()) for_each_tensor(element, visit);
+Route settle(const c10::OperatorHandle& op) {
+  if (const auto twin = functional_twin(op)) {
+    if (has_device_kernel(*twin) || route_of(*twin) != Route::kCpu) return Route::kVariant;
+  }
+  const c10::OperatorName& name = op.operator_name();
+  constexpr std::string_view kNamespace = "aten::";
+  if (register_decomposition && name.name.starts_with(kNamespace) &&
+      register_decomposition(name.name.substr(kNamespace.size()), name.overload_name)) {
+    return Route::kDecomposition;
+  }
+  return Route::kCpu;
+}
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  switch (route_of(op)) {
+    case Route::kVariant:
+      return call_functional_twin(op, stack);
+    case Route::kDecomposition:
+      return op.callBoxed(stack);  // it has a kernel now
+    case Route::kCpu:
+      return run_on_cpu(op, stack);
   }
 }
-
-void check_kind(const std::string& name, const at::Tensor& tensor) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      tensor.layout() == at::kStrided && !tensor.is_quantized() && !tensor.is_nested(), name,
-      ": sparse, quantised and nested tensors are not supported on device xla; use a dense tensor, "
-      "or keep it on cpu");
-}
-
-void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { run_on_cpu(op, stack); }
 
 TORCH_LIBRARY_IMPL(_, XLA, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
@@ -39,35 +49,20 @@ TORCH_LIBRARY_IMPL(_, XLA, m) {
 
 }  // namespace
 
-void check_same_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  const std::string& name = op.schema().name();
-  if (mixes_devices(name)) return;
-  std::optional<c10::Device> device;
-  const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
-  for (const c10::IValue& argument : arguments) {
-    for_each_tensor(argument, [&](const at::Tensor& tensor) {
-      check_kind(name, tensor);
-      if (tensor.device().is_cpu() && tensor.dim() == 0) return;
-      if (!device) device = tensor.device();
-      TORCH_CHECK(*device == tensor.device(), "Expected all tensors to be on the same device, but ",
-                  "found at least two devices, ", *device, " and ", tensor.device(),
-                  "! (when checking an argument of ", name, ")");
-    });
-  }
-}
+void set_decompositions(RegisterDecomposition hook) noexcept { register_decomposition = hook; }
 
-void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  check_same_device(op, *stack);
-  const std::string name = c10::toString(op.operator_name());
-  base::Counter& count = base::counter("fallback." + name);
-  if (count.value() == 0 && std::getenv("TORCH_PJRT_WARN_FALLBACK")) {
-    TORCH_WARN(name, " has no lowering for device xla and runs on the cpu");
+// Settling may take the GIL, so the lock is not held meanwhile: two threads may settle the same.
+Route route_of(const c10::OperatorHandle& op) {
+  static std::mutex mutex;
+  static std::unordered_map<c10::OperatorName, Route> routes;
+  {
+    std::lock_guard lock(mutex);
+    const auto found = routes.find(op.operator_name());
+    if (found != routes.end()) return found->second;
   }
-  count.add();
-  at::native::cpu_fallback(op, stack);
-  for (const c10::IValue& result : torch::jit::last(*stack, op.schema().returns().size())) {
-    for_each_tensor(result, [&](const at::Tensor& tensor) { check_kind(name, tensor); });
-  }
+  const Route route = settle(op);
+  std::lock_guard lock(mutex);
+  return routes.try_emplace(op.operator_name(), route).first->second;
 }
 
 }  // namespace torch_pjrt::aten

@@ -1,17 +1,24 @@
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/core/stack.h>
+
+#include <string>
 
 namespace torch_pjrt::aten {
 
-// Runs an operator on the cpu: inputs are copied there, results and written arguments back.
-// Counts `fallback.<operator>` and names each operator once on stderr when the variable
-// TORCH_PJRT_WARN_FALLBACK is set. Throws when tensors are on different devices (0-dim cpu tensors
-// apart) or are sparse, quantised or nested.
-void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// How device xla runs an operator that has no row of its own. Settled at its first call.
+enum class Route : uint8_t {
+  kVariant,        // in-place and out= variants: the functional operator, then a copy of its result
+  kDecomposition,  // PyTorch's own decomposition into operators that have rows
+  kCpu,            // on the cpu, counted
+};
 
-// Throws unless all tensors among the arguments are on one device; 0-dim cpu tensors apart.
-void check_same_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+Route route_of(const c10::OperatorHandle& op);
+
+// Registers PyTorch's decomposition of an aten operator (name without namespace, overload) as its
+// xla kernel. False when there is none. Set by the bindings, called at most once for an operator,
+// on any thread and without the GIL.
+using RegisterDecomposition = bool (*)(const std::string& name, const std::string& overload);
+void set_decompositions(RegisterDecomposition register_decomposition) noexcept;
 
 }  // namespace torch_pjrt::aten

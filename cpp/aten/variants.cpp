@@ -3,24 +3,18 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/native/Resize.h>
-#include <torch/library.h>
 
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
-#include "aten/fallback.h"
+#include "aten/cpu_fallback.h"
 
 namespace torch_pjrt::aten {
 namespace {
 
 using c10::OperatorHandle;
 using torch::jit::Stack;
-
-// By variant: the functional operator that computes it.
-std::unordered_map<c10::OperatorName, OperatorHandle>& functional_twins() {
-  static std::unordered_map<c10::OperatorName, OperatorHandle> twins;
-  return twins;
-}
 
 bool is_written(const c10::Argument& argument) {
   return argument.alias_info() && argument.alias_info()->isWrite();
@@ -39,10 +33,7 @@ void store(const at::Tensor& target, const at::Tensor& result, bool is_out) {
   target.copy_(result);
 }
 
-// An in-place variant returns the written argument, an out variant its out arguments in order.
-void call_functional(const OperatorHandle& op, Stack* stack) {
-  check_same_device(op, *stack);
-  const OperatorHandle& twin = functional_twins().at(op.operator_name());
+void call_twin(const OperatorHandle& op, const OperatorHandle& twin, Stack* stack) {
   const auto& arguments = op.schema().arguments();
   const bool is_out = op.schema().arguments().back().is_out();
   std::vector<c10::IValue> inputs = torch::jit::pop(*stack, arguments.size());
@@ -86,57 +77,56 @@ bool is_twin(const c10::FunctionSchema& variant, const c10::FunctionSchema& func
          written == variant.returns().size();
 }
 
-using Overloads = std::unordered_map<std::string, std::vector<c10::OperatorName>>;
+// Every overload by base name: `add.out` belongs to `add.Tensor`, `max.dim_max` to `max.dim`.
+const std::vector<c10::OperatorName>& overloads_of(const std::string& name) {
+  static const auto* overloads = [] {
+    auto* map = new std::unordered_map<std::string, std::vector<c10::OperatorName>>;
+    for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames()) {
+      (*map)[op.name].push_back(op);
+    }
+    return map;
+  }();
+  static const std::vector<c10::OperatorName> none;
+  const auto found = overloads->find(name);
+  return found == overloads->end() ? none : found->second;
+}
 
-std::optional<OperatorHandle> find_twin(const OperatorHandle& variant,
-                                        const Overloads& overloads) {
+std::optional<OperatorHandle> find_twin(const OperatorHandle& variant) {
   const c10::OperatorName& name = variant.operator_name();
-  const bool in_place = name.name.back() == '_' && name.name.substr(name.name.size() - 2) != "__";
+  const auto& arguments = variant.schema().arguments();
+  if (arguments.empty() || variant.schema().is_vararg() ||
+      variant.hasTag(at::Tag::inplace_view)) {
+    return std::nullopt;
+  }
   std::vector<c10::OperatorName> candidates;
-  if (in_place) {
+  if (arguments.back().is_out()) {
+    candidates = overloads_of(name.name);
+  } else if (is_written(arguments.front()) && name.name.ends_with('_') &&
+             !name.name.ends_with("__")) {
     candidates.emplace_back(name.name.substr(0, name.name.size() - 1), name.overload_name);
-  } else {
-    // `add.out` belongs to `add.Tensor`, `max.dim_max` to `max.dim`: look at every overload.
-    candidates = overloads.at(name.name);
   }
   for (const c10::OperatorName& candidate : candidates) {
-    auto twin = c10::Dispatcher::singleton().findSchema(candidate);
+    if (candidate == name) continue;
+    const auto twin = c10::Dispatcher::singleton().findSchema(candidate);
     if (twin && is_twin(variant.schema(), twin->schema())) return twin;
   }
   return std::nullopt;
 }
 
-bool has_device_kernel(const OperatorHandle& op) {
-  return op.hasKernelForDispatchKey(c10::DispatchKey::XLA) ||
-         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-}
-
 }  // namespace
 
-void register_variants() {
-  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::XLA, __FILE__,
-                                __LINE__);
-  const std::vector<c10::OperatorName> names = c10::Dispatcher::singleton().getAllOpNames();
-  Overloads overloads;
-  for (const c10::OperatorName& name : names) overloads[name.name].push_back(name);
-  for (const c10::OperatorName& name : names) {
-    if (name.name.rfind("aten::", 0) != 0) continue;
-    auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (!op || has_device_kernel(*op) || op->hasTag(at::Tag::inplace_view)) continue;
-    const auto& arguments = op->schema().arguments();
-    if (arguments.empty() || op->schema().returns().empty()) continue;
-    const bool in_place = is_written(arguments.front());
-    if (!in_place && !arguments.back().is_out()) continue;
-    if (op->schema().is_vararg()) continue;
-    const auto twin = find_twin(*op, overloads);
-    if (!twin || !has_device_kernel(*twin)) continue;
-    functional_twins().emplace(name, *twin);
-    std::string overload = name.name;
-    if (!name.overload_name.empty()) overload += "." + name.overload_name;
-    library.impl(overload.c_str(),
-                 torch::CppFunction::makeFromBoxedFunction<&call_functional>());
-  }
+std::optional<OperatorHandle> functional_twin(const OperatorHandle& op) {
+  static std::mutex mutex;
+  static std::unordered_map<c10::OperatorName, std::optional<OperatorHandle>> twins;
+  std::lock_guard lock(mutex);
+  const auto found = twins.find(op.operator_name());
+  if (found != twins.end()) return found->second;
+  return twins.emplace(op.operator_name(), find_twin(op)).first->second;
+}
+
+void call_functional_twin(const OperatorHandle& op, Stack* stack) {
+  check_same_device(op, *stack);
+  call_twin(op, *functional_twin(op), stack);
 }
 
 }  // namespace torch_pjrt::aten

@@ -2,15 +2,51 @@
 
 #include "aten/device.h"
 #include "aten/tensor.h"
-#include "aten/variants.h"
+#include "aten/fallback.h"
 #include "python/bindings.h"
 
 namespace py = pybind11;
 
 namespace torch_pjrt::python {
 
+namespace {
+
+// The Python function that registers a decomposition; lives until the process ends.
+py::object* decompositions = nullptr;
+
+bool register_decomposition(const std::string& name, const std::string& overload) {
+  py::gil_scoped_acquire gil;
+  return (*decompositions)(name, overload).cast<bool>();
+}
+
+}  // namespace
+
 void bind_tensors(py::module_& module) {
-  module.def("register_variants", &aten::register_variants);
+  module.def("set_decompositions", [](py::object function) {
+    decompositions = new py::object(std::move(function));
+    aten::set_decompositions(&register_decomposition);
+  });
+  module.def(
+      "route_of",
+      [](const std::string& name, const std::string& overload) {
+        const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(),
+                                                                       overload.c_str());
+        if (op.hasKernelForDispatchKey(c10::DispatchKey::XLA)) return "lowered";
+        if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+            op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
+          return "composite";
+        }
+        switch (aten::route_of(op)) {
+          case aten::Route::kVariant:
+            return "variant";
+          case aten::Route::kDecomposition:
+            return "decomposed";
+          case aten::Route::kCpu:
+            break;
+        }
+        return "fallback";
+      },
+      "How device xla runs an operator, such as ('aten::add', 'Tensor').");
   module.def(
       "buffer_pointer",
       [](const at::Tensor& tensor) {

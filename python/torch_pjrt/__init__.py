@@ -16,6 +16,7 @@ import torch as _torch  # noqa: E402
 from . import (  # noqa: E402
     _C,
     _copying,
+    _decompositions,
     _modules,
     _optimizers,
     _process,
@@ -47,4 +48,4 @@ _seeds.install()
 _copying.install()
 _modules.install()
 _optimizers.install()
-_C.register_variants()
+_decompositions.install()

@@ -1,0 +1,66 @@
+#include "aten/cpu_fallback.h"
+
+#include <ATen/native/CPUFallback.h>
+
+#include "base/metrics.h"
+
+namespace torch_pjrt::aten {
+namespace {
+
+// Operators that take tensors of several devices on purpose.
+bool mixes_devices(std::string_view name) {
+  return name == "aten::_copy_from" || name == "aten::copy_" || name == "aten::set_data";
+}
+
+template <typename Visit>
+void for_each_tensor(const c10::IValue& value, Visit visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorList()) visit(tensor);
+  } else if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) for_each_tensor(element, visit);
+  }
+}
+
+void check_kind(const std::string& name, const at::Tensor& tensor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      tensor.layout() == at::kStrided && !tensor.is_quantized() && !tensor.is_nested(), name,
+      ": sparse, quantised and nested tensors are not supported on device xla; use a dense tensor, "
+      "or keep it on cpu");
+}
+
+}  // namespace
+
+void check_same_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const std::string& name = op.schema().name();
+  if (mixes_devices(name)) return;
+  std::optional<c10::Device> device;
+  const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
+  for (const c10::IValue& argument : arguments) {
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      check_kind(name, tensor);
+      if (tensor.device().is_cpu() && tensor.dim() == 0) return;
+      if (!device) device = tensor.device();
+      TORCH_CHECK(*device == tensor.device(), "Expected all tensors to be on the same device, but ",
+                  "found at least two devices, ", *device, " and ", tensor.device(),
+                  "! (when checking an argument of ", name, ")");
+    });
+  }
+}
+
+void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  check_same_device(op, *stack);
+  const std::string name = c10::toString(op.operator_name());
+  base::Counter& count = base::counter("fallback." + name);
+  if (count.value() == 0 && std::getenv("TORCH_PJRT_WARN_FALLBACK")) {
+    TORCH_WARN(name, " has no lowering for device xla and runs on the cpu");
+  }
+  count.add();
+  at::native::cpu_fallback(op, stack);
+  for (const c10::IValue& result : torch::jit::last(*stack, op.schema().returns().size())) {
+    for_each_tensor(result, [&](const at::Tensor& tensor) { check_kind(name, tensor); });
+  }
+}
+
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+namespace torch_pjrt::aten {
+
+// Runs an operator on the cpu: inputs are copied there, results and written arguments back.
+// Counts `fallback.<operator>` and names each operator once on stderr when the variable
+// TORCH_PJRT_WARN_FALLBACK is set. Throws when tensors are on different devices (0-dim cpu tensors
+// apart) or are sparse, quantised or nested.
+void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+// Throws unless all tensors among the arguments are on one device; 0-dim cpu tensors apart.
+void check_same_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,25 @@
+"""PyTorch's own decompositions, as kernels of operators that have no row in `cpp/aten/ops`.
+
+They are looked up when such an operator is first called: importing them all takes seconds.
+"""
+
+import torch
+
+from . import _C
+
+_library = torch.library.Library("aten", "IMPL")
+
+
+def _register(name: str, overload: str) -> bool:
+    operator = getattr(getattr(torch.ops.aten, name), overload or "default")
+    if torch.Tag.nondeterministic_seeded in operator.tags:
+        return False  # they would draw from another stream
+    decomposition = torch._decomp.decomposition_table.get(operator)
+    if decomposition is None:
+        return False
+    _library.impl(operator, decomposition, "XLA")
+    return True
+
+
+def install() -> None:
+    _C.set_decompositions(_register)
