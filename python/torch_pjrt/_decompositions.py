@@ -11,6 +11,9 @@ from . import _C
 
 _library = torch.library.Library("aten", "IMPL")
 
+# Name and overload of each operator that got its decomposition.
+registered: set[tuple[str, str]] = set()
+
 
 def _register(name: str, overload: str) -> bool:
     operator = getattr(getattr(torch.ops.aten, name), overload or "default")
@@ -22,6 +25,7 @@ def _register(name: str, overload: str) -> bool:
     if not module.startswith("torch._decomp"):
         return False
     _library.impl(operator, decomposition, "XLA")
+    registered.add((name, overload))
     return True
 
 

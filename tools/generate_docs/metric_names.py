@@ -1,0 +1,84 @@
+"""The names of all figures, found in the C++ sources, and what each one means."""
+
+import re
+from pathlib import Path
+
+# A name that goes on with what the code appends is a family; here it ends in an asterisk.
+MEANINGS = {
+    "compile.cache_hits": "programs found in the memory cache",
+    "compile.disk_errors": "entries of the disk cache that could not be read or written",
+    "compile.disk_hits": "programs loaded from the disk cache instead of compiled",
+    "compile.programs": "programs compiled",
+    "compile.seconds": "time in which programs were compiled or loaded and compiled",
+    "emit.seconds": "time in which programs' StableHLO text was written",
+    "execute.calls": "programs executed",
+    "execute.donated_bytes": "bytes of inputs whose memory a program could reuse",
+    "execute.failures": "executions that failed; their error comes at the next read of a result",
+    "execute.limit_cuts": "executions because `graph_limit` operators were pending",
+    "execute.operators": "operators executed, over all programs",
+    "execute.seconds": "time in which executions were prepared and launched",
+    "fallback.*": "runs of an operator on the CPU, by operator",
+    "pjrt.compile": "time in the plugin's compiler",
+    "pjrt.deserialize": "time in which the plugin loaded serialised programs",
+    "pjrt.destructor_errors": "errors in destructors, where nothing can be raised",
+    "pjrt.live_buffers": "device buffers that exist now",
+    "pool.allocations": "host memory blocks handed out, since the process began",
+    "pool.bytes_cached": "bytes of host memory that wait for reuse now",
+    "pool.bytes_in_use": "bytes of host memory that are handed out now",
+    "pool.peak_bytes_in_use": "most bytes of host memory handed out at one time",
+    "pool.reused": "host memory blocks that were used before, of those handed out",
+    "shutdown.errors": "executions that failed while the process ended",
+    "transfer.cast.*": "tensors cast on the host on their way, by dtypes (`Float_to_Double`)",
+    "transfer.cast.bytes": "bytes of the tensors cast on the host, before the cast",
+    "transfer.cast.calls": "tensors cast on the host on their way to a device",
+    "transfer.device_to_device": "copies between devices",
+    "transfer.device_to_device.bounced": "of these, those that went through host memory",
+    "transfer.device_to_host": "copies from a device to the host",
+    "transfer.device_to_host.direct": "of these, read straight from the device's host memory",
+    "transfer.device_to_host.plugin": "of these, made by the plugin",
+    "transfer.device_to_host.seconds": "time in copies from a device to the host",
+    "transfer.device_to_host.unpacked": "of these, spread over gaps or strides of the target",
+    "transfer.host_to_device": "copies from the host to a device",
+    "transfer.host_to_device.adopted": "of these, none made: the device uses the host's memory",
+    "transfer.host_to_device.block": "of these, handed over as a whole block of pool memory",
+    "transfer.host_to_device.flat": "of these, dense and copied into pool memory as they lie",
+    "transfer.host_to_device.held": "of these, read by the device while the source is kept",
+    "transfer.host_to_device.packed": "of these, gathered from gaps or strides",
+    "transfer.host_to_device.seconds": "time in copies from the host to a device",
+    "transfer.host_to_device.small": "of these, small enough to be copied within the call",
+}
+
+_FIGURE = re.compile(r'\b(counter|gauge|timer)\(\s*(?:c10::str\(\s*)?"([^"]+)"\s*([+,)])')
+_PAIR = re.compile(r'\bTransferFigures\s+\w+\s*[({]\s*"([^"]+)"')
+
+
+def found_in(root: Path) -> dict[str, str]:
+    """Name to kind: counter, gauge, timer, or pair (`.calls` and `.bytes`)."""
+    names = {}
+    for path in sorted((root / "cpp").rglob("*.[hc]*")):
+        code = re.sub(r"//.*", "", path.read_text())
+        for kind, name, following in _FIGURE.findall(code):
+            names[name if following == ")" else name + "*"] = kind
+        names |= dict.fromkeys(_PAIR.findall(code), "pair")
+    # What a pair has already is no figure of its own.
+    pairs = [name for name, kind in names.items() if kind == "pair"]
+    for name in pairs:
+        names.pop(f"{name}.calls", None)
+        names.pop(f"{name}.bytes", None)
+    return dict(sorted(names.items()))
+
+
+def table(root: Path) -> list[str]:
+    names = found_in(root)
+    if missing := [name for name in names if name not in MEANINGS]:
+        raise LookupError(f"say in {Path(__file__).name} what these mean: {', '.join(missing)}")
+    if stale := [name for name in MEANINGS if name not in names]:
+        raise LookupError(f"no code counts these of {Path(__file__).name}: {', '.join(stale)}")
+    rows = ["| key | kind | meaning |", "|---|---|---|"]
+    for name, kind in names.items():
+        key = name.replace("*", "<…>")
+        keys = f"`{key}.calls`, `{key}.bytes`" if kind == "pair" else f"`{key}`"
+        if kind == "timer":
+            keys += f", `{key}.calls`"
+        rows.append(f"| {keys} | {'counters' if kind == 'pair' else kind} | {MEANINGS[name]} |")
+    return rows
