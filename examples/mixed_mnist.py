@@ -49,9 +49,12 @@ def train(
     steps: int,
     seed: int,
     counters: report.Counters,
-    quiet: bool = False,
+    stop_after: int | None = None,
 ) -> Run:
-    """Trains for `steps` steps, evaluating at the end of each pass over the data."""
+    """Trains for `steps` steps, evaluating at the end of each pass over the data.
+
+    `stop_after` ends it earlier and in silence, on the learning rates of all `steps`.
+    """
     torch.manual_seed(seed)
     run = Run(MixedNetwork(digits.side, device, eager_device))
     optimizer = torch.optim.SGD(run.network.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-3)
@@ -62,9 +65,10 @@ def train(
         shuffle=True,
         generator=torch.Generator().manual_seed(seed),
     )
-    bar = tqdm(total=steps, unit="step", disable=quiet, dynamic_ncols=True)
+    last_step = stop_after or steps
+    bar = tqdm(total=steps, unit="step", disable=stop_after is not None, dynamic_ncols=True)
     accuracy = math.nan
-    while len(run.losses) < steps:
+    while len(run.losses) < last_step:
         for images, labels in loader:
             programs, start = counters.programs(), time.perf_counter()
             optimizer.zero_grad()
@@ -83,7 +87,7 @@ def train(
             run.step_programs.append((step, len(labels), counters.programs() - programs))
             bar.update()
             bar.set_postfix(loss=f"{run.losses[-1]:.4f}", accuracy=f"{accuracy:.4f}", refresh=False)
-            if step == steps:
+            if step == last_step:
                 break
         programs = counters.programs()
         accuracy = evaluate(run.network, digits)
@@ -201,8 +205,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.check:
         cpu = torch.device("cpu")
         reference = train(
-            digits, cpu, cpu, steps=CHECK_STEPS, seed=options.seed,
-            counters=report.Counters(False), quiet=True,
+            digits, cpu, cpu, steps=options.steps, seed=options.seed,
+            counters=report.Counters(False), stop_after=CHECK_STEPS,
         )  # fmt: skip
         faults = check(run, reference, counters)
         for fault in faults:
