@@ -3,6 +3,7 @@
 #include "aten/device.h"
 #include "aten/storage.h"
 #include "aten/types.h"
+#include "base/source_line.h"
 #include "graph/emission.h"
 #include "graph/strided_view.h"
 
@@ -36,6 +37,10 @@ graph::Cell& checked_cell(const at::Tensor& tensor) {
                               " on device xla: only strided tensors are "
                               "supported there; convert it with .to_dense()");
   return cell_of(*tensor.storage().unsafeGetStorageImpl());
+}
+
+void note_source_line(graph::Node& node) {
+  if (node.is_operation() && node.source_line == 0) node.source_line = base::current_source_line();
 }
 
 }  // namespace
@@ -108,6 +113,7 @@ Value operand_of(const at::Tensor& tensor, const graph::Executor& executor) {
 }
 
 at::Tensor make_tensor(graph::Executor& executor, Value value, c10::ScalarType dtype) {
+  note_source_line(*value.node);
   const graph::Type& type = value.type();
   const graph::Dimensions sizes = type.dimensions;
   const size_t bytes = static_cast<size_t>(type.element_count()) * c10::elementSize(dtype);
@@ -138,6 +144,7 @@ void write(const at::Tensor& tensor, Value value) {
   TORCH_INTERNAL_ASSERT(same_sizes(value.type().dimensions, tensor.sizes()) &&
                         value.type().element == element_type(tensor.scalar_type()));
   if (tensor.numel() == 0) return;
+  note_source_line(*value.node);
   if (!is_whole_storage(tensor)) {
     value = graph::write_view(contents_of(tensor), view_of(tensor), value);
   }

@@ -4,6 +4,7 @@
 
 #include "base/blocking_region.h"
 #include "base/metrics.h"
+#include "base/source_line.h"
 #include "graph/emission.h"
 #include "graph/lock.h"
 #include "transfer/device_to_host.h"
@@ -48,6 +49,16 @@ FailurePtr failure_of(const pjrt::Error& error) {
 FailurePtr failure_of(const std::exception& error) {
   base::counter("execute.failures").add();
   return std::make_shared<const Failure>(Failure{pjrt::ErrorCode::kInternal, error.what()});
+}
+
+// The failure of a program that computes one value, with the operator and the user's line.
+FailurePtr named(const Failure& failure, const Node& node) {
+  if (!node.is_operation()) return std::make_shared<const Failure>(failure);
+  std::string message = failure.message + "; this computes the result of " +
+                        std::string(node.op().name);
+  const std::string line = base::describe_source_line(node.source_line);
+  if (!line.empty()) message += ", called at " + line;
+  return std::make_shared<const Failure>(Failure{failure.code, std::move(message)});
 }
 
 }  // namespace
@@ -155,7 +166,7 @@ void Executor::run(std::vector<Value> roots, bool donate) {
     failure = failure_of(error);
   }
   if (trace->roots().size() == 1) {
-    const FailurePtr failures[] = {failure};
+    const FailurePtr failures[] = {named(*failure, *trace->roots().front().node)};
     fail(trace->roots(), failures);
     return;
   }

@@ -5,6 +5,7 @@
 PYBIND11_MODULE(_C, module) {
   module.doc() = "The C++ part of torch_pjrt; the public interface is the package itself.";
   torch_pjrt::python::release_gil_while_blocking();
+  torch_pjrt::python::keep_source_lines();
   torch_pjrt::python::bind_errors(module);
   torch_pjrt::python::bind_runtime(module);
   torch_pjrt::python::bind_metrics(module);

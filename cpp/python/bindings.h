@@ -7,6 +7,9 @@ namespace torch_pjrt::python {
 // Makes the core's blocking regions release the GIL.
 void release_gil_while_blocking();
 
+// Lets recorded operators remember the user's line.
+void keep_source_lines();
+
 void bind_errors(pybind11::module_& module);
 void bind_runtime(pybind11::module_& module);
 void bind_metrics(pybind11::module_& module);
