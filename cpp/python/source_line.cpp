@@ -1,12 +1,13 @@
 #include "base/source_line.h"
 
-#include <frameobject.h>
-
 #include <deque>
 #include <mutex>
 #include <unordered_map>
 
 #include "python/bindings.h"
+
+// After pybind11, which brings Python.h.
+#include <frameobject.h>
 
 namespace torch_pjrt::python {
 namespace {
