@@ -1,0 +1,231 @@
+"""Each row of docs/limits.md is true, and each is tested here under its name."""
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_pjrt  # noqa: F401
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
+ROWS = {
+    row.replace("`", "") for row in re.findall(r"^\| (?!what \||-)(.+?) \|", PAGE, re.MULTILINE)
+}
+TESTED = set()
+
+
+def limit(name):
+    TESTED.add(name)
+    return lambda function: function
+
+
+@pytest.fixture
+def x():
+    return torch.arange(4.0).to("xla")
+
+
+def stepped(optimizer, **options):
+    parameter = torch.nn.Parameter(torch.ones(2, device="xla"))
+    parameter.grad = torch.ones(2, device="xla")
+    optimizer([parameter], **options).step()
+    return parameter.detach().cpu()
+
+
+@limit("torch.accelerator")
+def test_accelerator():
+    if torch.cuda.is_available():
+        pytest.skip("torch.accelerator is cuda here")
+    assert not torch.accelerator.is_available()
+    assert torch.accelerator.current_accelerator() is None
+    with pytest.raises(RuntimeError, match="accelerator"):
+        torch.accelerator.synchronize()
+
+
+@limit("pin_memory")
+def test_pin_memory(x):
+    with pytest.raises(RuntimeError, match="pin"):
+        x.pin_memory()
+    if torch.cuda.is_available():
+        pytest.skip("host tensors can be pinned for cuda")
+    with pytest.raises(RuntimeError):
+        torch.ones(2).pin_memory()
+    with pytest.raises(RuntimeError):
+        torch.empty(2, pin_memory=True)
+    loader = torch.utils.data.DataLoader(torch.arange(4), batch_size=4, pin_memory=True)
+    with pytest.warns(UserWarning, match="pin_memory"):
+        [batch] = loader
+    assert not batch.is_pinned() and batch.to("xla").tolist() == [0, 1, 2, 3]
+
+
+@limit("sparse tensors")
+def test_sparse(x):
+    with pytest.raises(NotImplementedError):
+        x.reshape(2, 2).to_sparse()
+    with pytest.raises(NotImplementedError):
+        torch.eye(2).to_sparse().to("xla")
+    with pytest.raises(NotImplementedError):
+        torch.eye(2).to_sparse_csr().to("xla")
+
+
+@limit("sparse gradients")
+def test_sparse_gradients():
+    table = torch.ones(3, 2, device="xla", requires_grad=True)
+    rows = F.embedding(torch.tensor([1], device="xla"), table, sparse=True)
+    with pytest.raises(NotImplementedError):
+        rows.sum().backward()
+
+
+@limit("nested tensors")
+def test_nested(x):
+    with pytest.raises(RuntimeError, match="[Nn]ested"):
+        torch.nested.nested_tensor([x, x])
+    jagged = torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged)
+    assert (jagged + 1).values().tolist() == [1, 2, 3, 4, 1, 2]
+
+
+@limit("quantised tensors")
+def test_quantised(x):
+    with pytest.raises(NotImplementedError, match="quantised"):
+        torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+    host = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)
+    assert host.to("xla").device.type == "cpu"
+
+
+@limit("to_mkldnn")
+def test_mkldnn(x):
+    with pytest.raises(NotImplementedError):
+        x.to_mkldnn()
+
+
+@limit("fused optimizers")
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad"])
+def test_fused(name):
+    with pytest.raises(RuntimeError, match="fused=True"):
+        stepped(getattr(torch.optim, name), lr=0.1, fused=True)
+
+
+@limit("capturable")
+def test_capturable():
+    plain, capturable = (stepped(torch.optim.Adam, capturable=value) for value in (False, True))
+    torch.testing.assert_close(capturable, plain)
+
+
+@limit("data_ptr()")
+def test_data_ptr(x):
+    other = torch.arange(4.0).to("xla")
+    assert x.data_ptr() not in (0, other.data_ptr())
+    assert x[1:].data_ptr() == x.data_ptr() + 4
+
+
+@limit(".numpy()")
+def test_numpy(x):
+    with pytest.raises(TypeError, match="xla"):
+        x.numpy()
+    assert x.numpy(force=True).tolist() == x.cpu().numpy().tolist() == [0, 1, 2, 3]
+
+
+@limit("__cuda_array_interface__")
+def test_cuda_array_interface(x):
+    with pytest.raises(AttributeError):
+        _ = x.__cuda_array_interface__
+
+
+@limit("storage methods")
+def test_storage_methods(x):
+    with pytest.raises(RuntimeError, match="xla"):
+        x.untyped_storage().clone()
+    with pytest.raises(RuntimeError, match="xla"):
+        x.untyped_storage().resize_(64)
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+@limit("share_memory_()")
+def test_share_memory(x):
+    assert x.share_memory_() is x and x.is_shared()
+    with pytest.raises(RuntimeError):
+        torch.multiprocessing.get_context("spawn").SimpleQueue().put(x)
+
+
+@limit("moving a module with a live graph")
+def test_move_with_live_graph():
+    module = torch.nn.Linear(4, 2)
+    loss = module(torch.ones(4)).sum()
+    module.to("xla")
+    with pytest.raises(RuntimeError, match="swap_tensors"):
+        loss.backward()
+    module(torch.ones(4, device="xla")).sum().backward()
+
+
+@limit("parameter.data = tensor")
+def test_data_of_another_device(x):
+    parameter = torch.nn.Parameter(torch.ones(4))
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        parameter.data = x
+
+
+@limit("torch.cuda.amp")
+def test_cuda_amp():
+    if torch.cuda.is_available():
+        pytest.skip("torch.cuda.amp works here")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert not torch.cuda.amp.GradScaler().is_enabled()
+        assert not torch.cuda.amp.autocast()._enabled
+    assert torch.amp.GradScaler("xla").is_enabled()
+
+
+@limit("torch.Event")
+def test_event():
+    with pytest.raises(RuntimeError, match="event"):
+        torch.Event(device="xla").record()
+
+
+@limit("legacy types")
+def test_legacy_types():
+    with pytest.raises(ValueError, match="invalid type"):
+        torch.ones(2).type("torch.xla.FloatTensor")
+
+
+@limit("torch.jit.script")
+def test_jit_script(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.script(torch.nn.Linear(4, 2).to("xla"))
+        with pytest.raises(RuntimeError):
+            torch.jit.script(torch.nn.Linear(4, 2)).to("xla")
+    assert scripted(x).device.type == "xla"
+
+
+@limit("compile backend openxla")
+def test_openxla(x):
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="torch_xla"):
+        torch.compile(lambda value: value + 1, backend="openxla")(x)
+
+
+@limit("distribute_tensor")
+def test_distribute_tensor():
+    from torch.distributed import HashStore, destroy_process_group, init_process_group
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    try:
+        with pytest.raises(ImportError, match="torch_xla"):
+            distribute_tensor(torch.ones(4), init_device_mesh("xla", (1,)), [Shard(0)])
+    finally:
+        destroy_process_group()
+
+
+@limit("complex32 and bits dtypes")
+def test_dtypes():
+    for dtype in (torch.complex32, torch.bits8):
+        with pytest.raises(TypeError, match="no such element type"):
+            torch.empty(2, dtype=dtype).to("xla")
+
+
+def test_every_row_of_the_page_is_tested():
+    assert ROWS == TESTED
