@@ -18,6 +18,7 @@ def main() -> None:
     table.prepare(options)
 
     import torch
+
     import torch_pjrt
 
     def figure(name: str) -> int:

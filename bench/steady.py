@@ -28,6 +28,7 @@ class Sample:
 
 def observe(step: int) -> Sample:
     import torch
+
     import torch_pjrt
 
     gc.collect()

@@ -52,6 +52,7 @@ def main() -> None:
     table.prepare(options)
 
     import torch
+
     import torch_pjrt
 
     def wait_xla() -> None:

@@ -8,11 +8,12 @@ import sys
 import time
 
 import torch
+from torch.nn import functional
+from tqdm import tqdm
+
 import training_report as report
 from character_data import CharacterText
 from decoder import Decoder
-from torch.nn import functional
-from tqdm import tqdm
 
 BATCH = 16
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-import training_report as report
-from digit_data import DataError, Digits, load_digits
-from mixed_network import MixedNetwork, flop_shares
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from tqdm import tqdm
+
+import training_report as report
+from digit_data import DataError, Digits, load_digits
+from mixed_network import MixedNetwork, flop_shares
 
 BATCH = 64
 CHECK_STEPS = 50

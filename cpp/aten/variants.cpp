@@ -94,8 +94,7 @@ const std::vector<c10::OperatorName>& overloads_of(const std::string& name) {
 std::optional<OperatorHandle> find_twin(const OperatorHandle& variant) {
   const c10::OperatorName& name = variant.operator_name();
   const auto& arguments = variant.schema().arguments();
-  if (arguments.empty() || variant.schema().is_vararg() ||
-      variant.hasTag(at::Tag::inplace_view)) {
+  if (arguments.empty() || variant.schema().is_vararg() || variant.hasTag(at::Tag::inplace_view)) {
     return std::nullopt;
   }
   std::vector<c10::OperatorName> candidates;

@@ -54,8 +54,8 @@ FailurePtr failure_of(const std::exception& error) {
 // The failure of a program that computes one value, with the operator and the user's line.
 FailurePtr named(const Failure& failure, const Node& node) {
   if (!node.is_operation()) return std::make_shared<const Failure>(failure);
-  std::string message = failure.message + "; this computes the result of " +
-                        std::string(node.op().name);
+  std::string message =
+      failure.message + "; this computes the result of " + std::string(node.op().name);
   const std::string line = base::describe_source_line(node.source_line);
   if (!line.empty()) message += ", called at " + line;
   return std::make_shared<const Failure>(Failure{failure.code, std::move(message)});

@@ -1,8 +1,8 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "aten/device.h"
-#include "aten/tensor.h"
 #include "aten/fallback.h"
+#include "aten/tensor.h"
 #include "python/bindings.h"
 
 namespace py = pybind11;
@@ -29,8 +29,8 @@ void bind_tensors(py::module_& module) {
   module.def(
       "route_of",
       [](const std::string& name, const std::string& overload) {
-        const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(),
-                                                                       overload.c_str());
+        const auto op =
+            c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
         if (op.hasKernelForDispatchKey(c10::DispatchKey::XLA)) return "lowered";
         if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
             op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {

@@ -35,3 +35,8 @@ def test_autoload_can_be_switched_off():
     program = "import sys, torch; print('torch_pjrt' in sys.modules)"
     assert run(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0").stdout == "False\n"
     assert run(program).stdout == "True\n"
+
+
+def test_the_package_may_be_imported_before_torch():
+    result = run("import torch_pjrt, torch; print(torch.ones(2, device='xla').sum().item())")
+    assert (result.returncode, result.stdout) == (0, "2.0\n"), result.stderr

@@ -10,7 +10,11 @@ import torch
 
 def aliased(device):
     base = torch.arange(12.0, device=device).reshape(3, 4)
-    return {"base": base, "view": base.t()[1:], "other": torch.ones(2, dtype=torch.int64).to(device)}
+    return {
+        "base": base,
+        "view": base.t()[1:],
+        "other": torch.ones(2, dtype=torch.int64).to(device),
+    }
 
 
 def saved(value):
@@ -65,8 +69,10 @@ def test_state_dicts_of_module_and_optimizer():
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(1, 4, device="xla")).sum().backward()
     optimizer.step()
-    state = torch.load(saved({"model": model.state_dict(), "optimizer": optimizer.state_dict()}),
-                       map_location="cpu")
+    state = torch.load(
+        saved({"model": model.state_dict(), "optimizer": optimizer.state_dict()}),
+        map_location="cpu",
+    )
     twin = torch.nn.Linear(4, 2)
     twin.load_state_dict(state["model"])
     torch.optim.Adam(twin.parameters()).load_state_dict(state["optimizer"])

@@ -4,8 +4,9 @@ from subprocess_support import output_of
 
 
 def test_work_and_copies_on_two_devices():
-    assert output_of(
-        """
+    assert (
+        output_of(
+            """
         import torch, torch_pjrt
         assert torch.xla.device_count() == 2
         a = torch.arange(4.0, device="xla:0")
@@ -24,5 +25,7 @@ def test_work_and_copies_on_two_devices():
         a.add_(1)
         print(a.cpu().tolist(), c.cpu().tolist())
         """,
-        TORCH_PJRT_OPTIONS="cpu_device_count=2",
-    ) == "[2.0, 4.0, 6.0, 8.0] [1.0, 3.0, 5.0, 7.0]"
+            TORCH_PJRT_OPTIONS="cpu_device_count=2",
+        )
+        == "[2.0, 4.0, 6.0, 8.0] [1.0, 3.0, 5.0, 7.0]"
+    )

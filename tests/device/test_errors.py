@@ -84,7 +84,7 @@ def test_bad_environment_setting_names_the_variable():
 
 
 def test_a_refused_program_harms_only_its_own_values():
-    """More memory than any machine has: what is beside it is computed, what depends on it is not."""
+    """More memory than any machine has: what stands beside it is computed all the same."""
     assert (
         output_of(
             """

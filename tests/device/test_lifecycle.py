@@ -6,16 +6,14 @@ from subprocess_support import output_of, run
 
 
 def test_autoload_entry_point_is_declared():
-    assert (
-        output_of(
-            """
+    assert output_of(
+        """
             from importlib.metadata import entry_points
             import torch
-            print(any(e.value == "torch_pjrt:_autoload" for e in entry_points(group="torch.backends")))
+            found = entry_points(group="torch.backends")
+            print(any(point.value == "torch_pjrt:_autoload" for point in found))
             """
-        )
-        in ("True", "False")
-    )
+    ) in ("True", "False")
 
 
 def test_cpu_backward_first_then_xla():

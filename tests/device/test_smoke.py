@@ -2,9 +2,8 @@
 
 import pytest
 
-from torch_pjrt.discovery import CPU_PLUGINS, plugins
-
 from subprocess_support import output_of
+from torch_pjrt.discovery import CPU_PLUGINS, plugins
 
 STEP = """
     import torch, torch_pjrt

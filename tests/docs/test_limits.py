@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+
 import torch_pjrt  # noqa: F401
 
 pytestmark = pytest.mark.filterwarnings("ignore")
