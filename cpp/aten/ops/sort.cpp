@@ -1,0 +1,201 @@
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/library.h>
+
+#include <cmath>
+
+#include "aten/ops/reduce.h"
+
+// Sorting, and picking by rank. NaN sorts as the greatest.
+namespace torch_pjrt::aten {
+namespace {
+
+using Builder = StableHloBuilder;
+using graph::Reducer;
+using Pair = std::tuple<at::Tensor, at::Tensor>;
+
+// attributes: dim, descending
+constexpr Operator kSort{"aten::sort", [](Emission& e) {
+                           const int64_t dim = e.attributes.integer();
+                           const bool descending = e.attributes.boolean();
+                           const auto [values, indices] =
+                               e.builder().sort_with_indices(e.operand(0), dim, descending);
+                           e.result(0, values);
+                           e.result(1, indices);
+                         }};
+
+// attributes: dim, descending, first rank, count
+constexpr Operator kRanks{
+    "aten::topk", [](Emission& e) {
+      Builder& b = e.builder();
+      const int64_t dim = e.attributes.integer();
+      const bool descending = e.attributes.boolean();
+      const int64_t first = e.attributes.integer(), count = e.attributes.integer();
+      const auto [values, indices] = b.sort_with_indices(e.operand(0), dim, descending);
+      const auto take = [&](size_t i, Operand sorted) {
+        e.result(i, b.reshape(b.slice_dim(sorted, dim, first, first + count),
+                              e.result_type(i).dimensions));
+      };
+      take(0, values);
+      take(1, indices);
+    }};
+
+// The lower median. attributes: dim, whether NaNs are left out (else the first of them wins)
+constexpr Operator kMedian{
+    "aten::median", [](Emission& e) {
+      Builder& b = e.builder();
+      const int64_t dim = e.attributes.integer();
+      const bool ignores_nan = e.attributes.boolean();
+      const Operand x = e.operand(0);
+      const int64_t size = x.dimension(dim);
+      const auto [values, indices] = b.sort_with_indices(x, dim, false);
+      const Operand nans =
+          b.reduce(b.convert(b.is_nan(x), ElementType::kS64), Reducer::kAdd, {dim}, true);
+      const Operand numbers = b.subtract(size, nans);
+      Operand place;
+      if (ignores_nan) {
+        place = b.divide(b.maximum(b.subtract(numbers, 1), 0), 2);
+      } else {
+        place = b.select(b.greater(nans, 0), numbers, b.filled_like(numbers, (size - 1) / 2));
+      }
+      const auto take = [&](size_t i, Operand sorted) {
+        e.result(i, b.reshape(b.gather_elements(sorted, place, dim), e.result_type(i).dimensions));
+      };
+      take(0, values);
+      take(1, indices);
+    }};
+
+// The longest run in sorted order; of equal ones the least value. attribute: dim
+constexpr Operator kMode{
+    "aten::mode", [](Emission& e) {
+      Builder& b = e.builder();
+      const int64_t dim = e.attributes.integer();
+      const Operand x = e.operand(0);
+      const int64_t size = x.dimension(dim);
+      const auto [values, indices] = b.sort_with_indices(x, dim, false);
+      const Operand place = b.iota({ElementType::kS64, x.dimensions()}, dim);
+      Operand starts = b.zeros_like(place);
+      if (size > 1) {
+        const Operand differs =
+            b.not_equal(b.slice_dim(values, dim, 1, size), b.slice_dim(values, dim, 0, size - 1));
+        const Operand first =
+            b.filled({ElementType::kPred, b.slice_dim(values, dim, 0, 1).dimensions()}, true);
+        starts = b.select(b.concatenate({first, differs}, dim), place, starts);
+        starts = b.cumulative(starts, dim, Reducer::kMaximum);
+      }
+      const Operand best = b.argmax(b.subtract(place, starts), dim, ElementType::kS64, true).second;
+      const auto take = [&](size_t i, Operand sorted) {
+        e.result(i, b.reshape(b.gather_elements(sorted, best, dim), e.result_type(i).dimensions));
+      };
+      take(0, values);
+      take(1, indices);
+    }};
+
+Pair pair(std::vector<at::Tensor> both) { return {std::move(both[0]), std::move(both[1])}; }
+
+Pair of_number(const at::Tensor& self) {
+  return {self.clone(), at::zeros({}, self.options().dtype(at::kLong))};
+}
+
+void check_real(const char* name, const at::Tensor& self) {
+  TORCH_CHECK(!self.is_complex(), name, "(): does not support complex input");
+}
+
+Pair sort(const at::Tensor& self, std::optional<bool>, int64_t dim, bool descending) {
+  TORCH_CHECK(!self.is_complex(), "Sort currently does not support complex dtypes on CPU");
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  if (self.dim() == 0) return of_number(self);
+  return pair(Record(kSort)
+                  .tensor(self)
+                  .attribute(wrapped)
+                  .attribute(descending)
+                  .results({{self.scalar_type(), self.sizes()}, {at::kLong, self.sizes()}}));
+}
+
+Pair topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool) {
+  check_real("topk", self);
+  TORCH_CHECK(self.scalar_type() != at::kBool, "topk does not support bool dtypes on CPU");
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  TORCH_CHECK(k >= 0 && k <= (self.dim() ? self.size(wrapped) : 1),
+              "selected index k out of range");
+  if (self.dim() == 0 && k == 1) return of_number(self);
+  c10::DimVector sizes(self.sizes());
+  if (!sizes.empty()) sizes[wrapped] = k;
+  if (self.dim() == 0) {
+    return {at::empty({}, self.options()), at::empty({}, self.options().dtype(at::kLong))};
+  }
+  return pair(Record(kRanks)
+                  .tensor(self)
+                  .attribute(wrapped)
+                  .attribute(largest)
+                  .attribute(int64_t{0})
+                  .attribute(k)
+                  .results({{self.scalar_type(), sizes}, {at::kLong, sizes}}));
+}
+
+Pair kthvalue(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim) {
+  check_real("kthvalue", self);
+  check_implemented(self.scalar_type() != at::kBool, kRanks, self.scalar_type());
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t size = self.dim() ? self.size(wrapped) : 1;
+  TORCH_CHECK_INDEX(self.numel() != 0 || size != 0, "kthvalue(): Expected reduction dim ", wrapped,
+                    " to have non-zero size.");
+  TORCH_CHECK(k >= 1 && k <= size, "kthvalue(): selected number k out of range for dimension ",
+              wrapped);
+  if (self.dim() == 0) return of_number(self);
+  const c10::DimVector sizes = reduced_sizes(self, {wrapped}, keepdim);
+  return pair(Record(kRanks)
+                  .tensor(self)
+                  .attribute(wrapped)
+                  .attribute(false)
+                  .attribute(k - 1)
+                  .attribute(int64_t{1})
+                  .results({{self.scalar_type(), sizes}, {at::kLong, sizes}}));
+}
+
+template <bool kIgnoresNan>
+Pair median_dim(const at::Tensor& self, int64_t dim, bool keepdim) {
+  check_real("median", self);
+  check_implemented(self.scalar_type() != at::kBool, kMedian, self.scalar_type());
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  if (self.dim() == 0) return of_number(self);
+  TORCH_CHECK_INDEX(self.size(wrapped) != 0, "median(): Expected reduction dim ", wrapped,
+                    " to have non-zero size.");
+  const c10::DimVector sizes = reduced_sizes(self, {wrapped}, keepdim);
+  return pair(Record(kMedian)
+                  .tensor(self)
+                  .attribute(wrapped)
+                  .attribute(kIgnoresNan)
+                  .results({{self.scalar_type(), sizes}, {at::kLong, sizes}}));
+}
+
+template <bool kIgnoresNan>
+at::Tensor median(const at::Tensor& self) {
+  if (self.numel() == 0) return at::empty({}, self.options()).fill_(NAN);
+  return std::get<0>(median_dim<kIgnoresNan>(self.reshape({-1}), 0, false));
+}
+
+Pair mode(const at::Tensor& self, int64_t dim, bool keepdim) {
+  check_real("mode", self);
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  if (self.dim() == 0) return of_number(self);
+  TORCH_CHECK_INDEX(self.size(wrapped) != 0, "mode(): Expected reduction dim ", wrapped,
+                    " to have non-zero size.");
+  const c10::DimVector sizes = reduced_sizes(self, {wrapped}, keepdim);
+  return pair(Record(kMode).tensor(self).attribute(wrapped).results(
+      {{self.scalar_type(), sizes}, {at::kLong, sizes}}));
+}
+
+TORCH_LIBRARY_IMPL(aten, XLA, m) {
+  m.impl("sort.stable", TORCH_FN(sort));
+  m.impl("topk", TORCH_FN(topk));
+  m.impl("kthvalue", TORCH_FN(kthvalue));
+  m.impl("median", TORCH_FN(median<false>));
+  m.impl("median.dim", TORCH_FN(median_dim<false>));
+  m.impl("nanmedian", TORCH_FN(median<true>));
+  m.impl("nanmedian.dim", TORCH_FN(median_dim<true>));
+  m.impl("mode", TORCH_FN(mode));
+}
+
+}  // namespace
+}  // namespace torch_pjrt::aten

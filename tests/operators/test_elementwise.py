@@ -1,0 +1,227 @@
+"""Elementwise operators give what PyTorch gives on the cpu, without a fallback."""
+
+import math
+
+import pytest
+import torch
+import torch_pjrt  # noqa: F401
+
+from torch_pjrt._C import metrics_snapshot
+
+INF, NAN = math.inf, math.nan
+REALS = [-INF, -7.5, -2.0, -1.0, -0.5, -0.0, 0.0, 0.3, 0.5, 1.0, 2.5, 8.0, 100.0, INF, NAN]
+INTEGERS = [-9, -3, -2, -1, 0, 1, 2, 3, 7, 100]
+NUMBERS = {
+    torch.float32: REALS,
+    torch.float64: REALS,
+    torch.bfloat16: REALS,
+    torch.int64: INTEGERS,
+    torch.int32: INTEGERS,
+    torch.bool: [True, False],
+}
+
+FLOATING = """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh
+    tanh asinh acosh atanh erf erfc erfinv lgamma sigmoid reciprocal sinc angle""".split()
+SAME = "neg abs floor ceil trunc round sign sgn square positive".split()
+TESTS = "isnan isinf isfinite isposinf isneginf signbit logical_not".split()
+BINARY = """add sub mul div atan2 maximum minimum fmax fmin hypot copysign logaddexp logaddexp2
+    xlogy remainder fmod floor_divide eq ne lt le gt ge logical_and logical_or logical_xor
+    pow""".split()
+BITWISE = "bitwise_and bitwise_or bitwise_xor".split()
+
+
+@pytest.fixture(autouse=True)
+def no_fallback():
+    def fallbacks():
+        return {k: v for k, v in metrics_snapshot().items() if k.startswith("fallback.")}
+
+    before = fallbacks()
+    yield
+    assert fallbacks() == before
+
+
+def check(function, *inputs, **options):
+    """Compares values, dtype and strides with the cpu's; errors must have the same type."""
+    try:
+        expected = function(*inputs, **options)
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        with pytest.raises(type(error)):
+            function(*on_xla(inputs), **options)
+        return
+    result = function(*on_xla(inputs), **options)
+    assert result.device.type == "xla"
+    assert result.stride() == expected.stride()
+    coarse = expected.dtype in (torch.bfloat16, torch.float16)
+    tolerances = {"rtol": 2e-2, "atol": 2e-2} if coarse else {"rtol": 2e-5, "atol": 2e-5}
+    if not (expected.is_floating_point() or expected.is_complex()):
+        tolerances = {"rtol": 0, "atol": 0}
+    torch.testing.assert_close(result.cpu(), expected, equal_nan=True, **tolerances)
+
+
+def on_xla(inputs):
+    """The inputs on the device, with their strides if they are transposed."""
+
+    def move(x):
+        if not isinstance(x, torch.Tensor):
+            return x
+        return x.to("xla") if x.is_contiguous() or x.dim() != 2 else x.t().to("xla").t()
+
+    return [move(x) for x in inputs]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+@pytest.mark.parametrize("name", FLOATING + SAME + TESTS)
+def test_unary(name, dtype):
+    check(getattr(torch, name), torch.tensor(NUMBERS[dtype]).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name, dtype):
+    values = torch.tensor(NUMBERS[dtype]).to(dtype)
+    x, y = values[:, None], values[None, :]
+    if dtype == torch.int64 and name in ("remainder", "fmod", "floor_divide"):
+        y = y[:, values != 0]
+    if dtype == torch.int64 and name == "pow":
+        x, y = x[:-1], y.clamp(0, 8)
+    check(getattr(torch, name), x, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool], ids=str)
+@pytest.mark.parametrize("name", BITWISE)
+def test_bitwise(name, dtype):
+    values = torch.tensor([0, 1, 5, 200]).to(dtype)
+    check(getattr(torch, name), values[:, None], values)
+
+
+@pytest.mark.parametrize("mode", [None, "trunc", "floor"])
+@pytest.mark.parametrize("divisor", [3, -2, 2.5])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32], ids=str)
+def test_division_by_a_number(mode, divisor, dtype):
+    check(torch.div, torch.arange(-7, 8).to(dtype), divisor, rounding_mode=mode)
+
+
+def test_integer_division_by_the_number_zero_raises():
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        torch.ones(2, dtype=torch.int64, device="xla") // 0
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, -2, 0.5, -0.5, 1.7, 2.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+def test_power_of_a_number(exponent, dtype):
+    check(torch.pow, torch.tensor(NUMBERS[dtype]).to(dtype), exponent)
+    check(torch.pow, exponent, torch.tensor([0, 1, 2, 3]).to(dtype))
+
+
+def test_another_number_is_not_another_program():
+    x = torch.arange(7.0).to("xla")
+
+    def compiles():
+        return sum(v for k, v in metrics_snapshot().items() if k == "compile.calls")
+
+    torch.add(x.clamp(min=0.25, max=0.5) * 1.5, x, alpha=0.7).cpu()
+    before = compiles()
+    torch.add(x.clamp(min=0.125, max=0.75) * 2.5, x, alpha=0.9).cpu()
+    assert compiles() == before
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0)])
+def test_number_and_empty_shapes(shape):
+    x = torch.full(shape, 0.25)
+    check(torch.exp, x)
+    check(torch.maximum, x, torch.zeros(shape))
+    check(torch.where, x > 0, x, x + 1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: torch.addcmul(x, x, y, value=0.3),
+        lambda x, y: torch.addcdiv(x, x, y, value=-2),
+        lambda x, y: torch.lerp(x, y, 0.2),
+        lambda x, y: torch.lerp(x, y, y),
+        lambda x, y: torch.clamp(x, 0.2, 0.7),
+        lambda x, y: torch.clamp(x, y * 0.5, None),
+        lambda x, y: torch.where(x > y, x, 2.0),
+        lambda x, y: torch.nan_to_num(x / (y - y), nan=1.0, posinf=2.0),
+        lambda x, y: torch.round(x * 100, decimals=1),
+        lambda x, y: torch.logit(x, eps=0.1),
+        lambda x, y: torch.polygamma(2, x + 1),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_ternary(function, dtype):
+    torch.manual_seed(0)
+    x = torch.rand(4, 5).to(dtype).t()
+    y = torch.rand(5, 4).add(0.5).to(dtype)
+    check(function, x, y)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: x.addcmul_(x, y, value=0.3),
+        lambda x, y: x.addcdiv_(x, y, value=-2),
+        lambda x, y: x.lerp_(y, 0.2),
+        lambda x, y: x.sqrt_(),
+        lambda x, y: x.clamp_(min=0.3),
+        lambda x, y: x.pow_(2),
+        lambda x, y: x.div_(y, rounding_mode="floor"),
+        lambda x, y: x.relu_(),
+        lambda x, y: x.erf_(),
+        lambda x, y: x[1:].mul_(3),
+    ],
+)
+def test_in_place(function):
+    torch.manual_seed(0)
+    x, y = torch.rand(4, 5), torch.rand(4, 5) + 0.5
+    z = x.to("xla")
+    function(z, y.to("xla"))
+    function(x, y)
+    torch.testing.assert_close(z.cpu(), x)
+
+
+def test_in_place_refuses_a_dtype_that_does_not_fit():
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.ones(2, dtype=torch.int64, device="xla").exp_()
+
+
+ACTIVATIONS = [
+    torch.relu,
+    torch.nn.functional.leaky_relu,
+    torch.nn.functional.elu,
+    torch.nn.functional.selu,
+    torch.nn.functional.celu,
+    torch.nn.functional.gelu,
+    lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    torch.nn.functional.silu,
+    torch.nn.functional.mish,
+    torch.nn.functional.hardtanh,
+    torch.nn.functional.relu6,
+    torch.nn.functional.hardswish,
+    torch.nn.functional.hardsigmoid,
+    torch.nn.functional.softplus,
+    torch.nn.functional.logsigmoid,
+    torch.nn.functional.softshrink,
+    torch.nn.functional.hardshrink,
+    torch.nn.functional.softsign,
+    lambda x: torch.nn.functional.threshold(x, 0.1, 20),
+    lambda x: torch.nn.functional.glu(x, 0),
+    torch.sigmoid,
+    torch.tanh,
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("function", ACTIVATIONS)
+def test_activation_and_gradient(function, dtype):
+    torch.manual_seed(0)
+    x = (torch.randn(6, 5) * 3).to(dtype).requires_grad_()
+    z = x.detach().to("xla").requires_grad_()
+    expected, result = function(x), function(z)
+    weights = torch.rand(expected.shape).to(dtype)
+    expected.backward(weights)
+    result.backward(weights.to("xla"))
+    tolerances = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {}
+    torch.testing.assert_close(result.detach().cpu(), expected.detach(), **tolerances)
+    torch.testing.assert_close(z.grad.cpu(), x.grad, **tolerances)
