@@ -1,0 +1,83 @@
+#include <ATen/ops/narrow_copy_native.h>
+#include <ATen/ops/_conj_copy_native.h>
+#include <ATen/ops/_neg_view_copy_native.h>
+#include <ATen/ops/_reshape_alias_copy_native.h>
+#include <ATen/ops/alias_copy_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/as_strided_copy_native.h>
+#include <ATen/ops/as_strided_scatter_native.h>
+#include <ATen/ops/detach_copy_native.h>
+#include <ATen/ops/diag_embed_native.h>
+#include <ATen/ops/diagonal_copy_native.h>
+#include <ATen/ops/diagonal_scatter_native.h>
+#include <ATen/ops/expand_copy_native.h>
+#include <ATen/ops/lift_fresh_copy_native.h>
+#include <ATen/ops/new_empty_strided_native.h>
+#include <ATen/ops/permute_copy_native.h>
+#include <ATen/ops/pixel_shuffle_native.h>
+#include <ATen/ops/pixel_unshuffle_native.h>
+#include <ATen/ops/select_backward_native.h>
+#include <ATen/ops/select_copy_native.h>
+#include <ATen/ops/select_scatter_native.h>
+#include <ATen/ops/slice_copy_native.h>
+#include <ATen/ops/slice_scatter_native.h>
+#include <ATen/ops/split_copy_native.h>
+#include <ATen/ops/split_with_sizes_copy_native.h>
+#include <ATen/ops/squeeze_copy_native.h>
+#include <ATen/ops/t_copy_native.h>
+#include <ATen/ops/transpose_copy_native.h>
+#include <ATen/ops/unbind_copy_native.h>
+#include <ATen/ops/unfold_copy_native.h>
+#include <ATen/ops/unsqueeze_copy_native.h>
+#include <ATen/ops/view_as_complex_copy_native.h>
+#include <ATen/ops/view_as_real_copy_native.h>
+#include <ATen/ops/view_copy_native.h>
+#include <torch/library.h>
+
+// Operators that PyTorch composes of others for every backend but those that, like torch_xla, turn
+// views into copies. Views are views here, so that the compositions fit.
+namespace torch_pjrt::aten {
+namespace {
+
+TORCH_LIBRARY_IMPL(aten, XLA, m) {
+  m.impl("as_strided_", TORCH_FN(at::native::as_strided__symint));
+  m.impl("diag_embed", TORCH_FN(at::native::diag_embed));
+  m.impl("new_empty_strided", TORCH_FN(at::native::new_empty_strided_symint));
+  m.impl("pixel_shuffle", TORCH_FN(at::native::math_pixel_shuffle));
+  m.impl("pixel_unshuffle", TORCH_FN(at::native::math_pixel_unshuffle));
+  m.impl("select_backward", TORCH_FN(at::native::select_backward_symint));
+  m.impl("slice_scatter", TORCH_FN(at::native::slice_scatter));
+  m.impl("select_scatter", TORCH_FN(at::native::select_scatter_symint));
+  m.impl("diagonal_scatter", TORCH_FN(at::native::diagonal_scatter));
+  m.impl("as_strided_scatter", TORCH_FN(at::native::as_strided_scatter_symint));
+  m.impl("lift_fresh_copy", TORCH_FN(at::native::lift_fresh_copy));
+  m.impl("view_as_real_copy", TORCH_FN(at::native::view_as_real_copy));
+  m.impl("view_as_complex_copy", TORCH_FN(at::native::view_as_complex_copy));
+  m.impl("_conj_copy", TORCH_FN(at::native::_conj_copy));
+  m.impl("_neg_view_copy", TORCH_FN(at::native::_neg_view_copy));
+  m.impl("as_strided_copy", TORCH_FN(at::native::as_strided_copy_symint));
+  m.impl("diagonal_copy", TORCH_FN(at::native::diagonal_copy));
+  m.impl("expand_copy", TORCH_FN(at::native::expand_copy_symint));
+  m.impl("permute_copy", TORCH_FN(at::native::permute_copy));
+  m.impl("_reshape_alias_copy", TORCH_FN(at::native::_reshape_alias_copy_symint));
+  m.impl("select_copy.int", TORCH_FN(at::native::select_copy_symint));
+  m.impl("detach_copy", TORCH_FN(at::native::detach_copy));
+  m.impl("slice_copy.Tensor", TORCH_FN(at::native::slice_copy_Tensor_symint));
+  m.impl("split_copy.Tensor", TORCH_FN(at::native::split_copy_Tensor_symint));
+  m.impl("split_with_sizes_copy", TORCH_FN(at::native::split_with_sizes_copy_symint));
+  m.impl("squeeze_copy", TORCH_FN(at::native::squeeze_copy));
+  m.impl("squeeze_copy.dim", TORCH_FN(at::native::squeeze_copy_dim));
+  m.impl("squeeze_copy.dims", TORCH_FN(at::native::squeeze_copy_dims));
+  m.impl("t_copy", TORCH_FN(at::native::t_copy));
+  m.impl("transpose_copy.int", TORCH_FN(at::native::transpose_copy_int));
+  m.impl("unsqueeze_copy", TORCH_FN(at::native::unsqueeze_copy));
+  m.impl("unbind_copy.int", TORCH_FN(at::native::unbind_copy_int));
+  m.impl("view_copy", TORCH_FN(at::native::view_copy_symint));
+  m.impl("view_copy.dtype", TORCH_FN(at::native::view_copy_dtype));
+  m.impl("unfold_copy", TORCH_FN(at::native::unfold_copy));
+  m.impl("alias_copy", TORCH_FN(at::native::alias_copy));
+  m.impl("narrow_copy", TORCH_FN(at::native::narrow_copy_dense_symint));
+}
+
+}  // namespace
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,157 @@
+#include <ATen/AccumulateType.h>
+#include <ATen/Dispatch.h>
+#include <ATen/native/RangeUtils.h>
+#include <ATen/native/Resize.h>
+#include <torch/library.h>
+
+#include "aten/device.h"
+#include "aten/record.h"
+#include "aten/types.h"
+
+// Evenly spaced numbers: arange, linspace, logspace.
+namespace torch_pjrt::aten {
+namespace {
+
+using graph::ElementType;
+
+// CPU computes positions of floating results in float64, of integers in int64.
+c10::ScalarType working_dtype(c10::ScalarType dtype) {
+  return at::isIntegralType(dtype, true) ? at::kLong : at::kDouble;
+}
+
+constexpr Operator kCount{"aten::arange.count", [](Emission& e) {
+                            e.result(e.builder().iota(e.result_type(), 0));
+                          }};
+// operands: start, step
+constexpr Operator kArange{
+    "aten::arange", [](Emission& e) {
+      StableHloBuilder& b = e.builder();
+      const graph::Type& type = e.result_type();
+      const ElementType working = e.operand(0).element();
+      Operand x = b.iota({working, type.dimensions}, 0);
+      x = b.multiply(x, b.broadcast_to(e.operand(1), type.dimensions));
+      x = b.add(b.broadcast_to(e.operand(0), type.dimensions), x);
+      e.result(b.convert(x, type.element));
+    }};
+
+// Number of elements of a range, by PyTorch's own rule for the dtype.
+int64_t range_length(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
+                     at::ScalarType dtype) {
+  int64_t length = 0;
+  AT_DISPATCH_ALL_TYPES_AND2(at::kBFloat16, at::kHalf, dtype, "arange", [&] {
+    length = at::native::compute_arange_size<scalar_t>(start, end, step);
+  });
+  return length;
+}
+
+void resize_range(at::Tensor& out, int64_t length) {
+  if (out.numel() == length) return;
+  if (out.numel() != 0) {
+    TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ",
+               out.numel(), " which does not match the computed number of elements ", length,
+               ". Note that this may occur as a result of rounding error. The out tensor will be ",
+               "resized to a tensor of shape (", length, ",).");
+  }
+  out.resize_({length});
+}
+
+// Writes a list through `out`, which may have any shape of as many elements.
+void write_list(const at::Tensor& out, Record& record) {
+  if (out.dim() == 1) {
+    record.write_to(out);
+  } else {
+    out.copy_(record.result(out.scalar_type(), {out.numel()}).view(out.sizes()));
+  }
+}
+
+at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
+                       at::Tensor& out) {
+  const at::ScalarType dtype = out.scalar_type();
+  resize_range(out, range_length(start, end, step, dtype));
+  if (out.numel() == 0) return out;
+  graph::Executor& executor = executor_of(out);
+  const bool counts = start.toDouble() == 0 && step.toDouble() == 1;
+  Record record(counts ? kCount : kArange);
+  record.on(executor);
+  if (!counts) {
+    const at::ScalarType working = working_dtype(dtype);
+    record.number(start, working).number(step, working);
+  }
+  write_list(out, record);
+  return out;
+}
+
+// operands: start, end. From the start up to the middle,
+// from the end down to it, as CPU does.
+Operand spaced(Emission& e, ElementType working) {
+  StableHloBuilder& b = e.builder();
+  const graph::Dimensions& sizes = e.result_type().dimensions;
+  const int64_t steps = sizes[0];
+  const Operand start = b.convert(e.operand(0), working), end = b.convert(e.operand(1), working);
+  if (steps == 1) return b.broadcast_to(start, sizes);
+  const Operand step =
+      b.broadcast_to(b.divide(b.subtract(end, start), b.scalar(working, steps - 1)), sizes);
+  const Operand count = b.iota({ElementType::kS64, sizes}, 0);
+  const Operand up = b.add(b.broadcast_to(start, sizes), b.multiply(step, b.convert(count, working)));
+  const Operand left = b.subtract(b.filled_like(count, steps - 1), count);
+  const Operand down =
+      b.subtract(b.broadcast_to(end, sizes), b.multiply(step, b.convert(left, working)));
+  return b.select(b.less(count, steps / 2), up, down);
+}
+
+constexpr Operator kLinspace{
+    "aten::linspace", [](Emission& e) {
+      e.result(e.builder().convert(spaced(e, e.operand(0).element()), e.result_type().element));
+    }};
+// operand 2: base
+constexpr Operator kLogspace{
+    "aten::logspace", [](Emission& e) {
+      StableHloBuilder& b = e.builder();
+      const Operand exponent = spaced(e, e.operand(0).element());
+      const Operand base = b.broadcast_to(e.operand(2), exponent.dimensions());
+      e.result(b.convert(b.power(base, exponent), e.result_type().element));
+    }};
+
+void resize_steps(const char* name, at::Tensor& out, int64_t steps) {
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  (void)name;
+  if (out.numel() != steps) out.resize_({steps});
+}
+
+// Complex results keep their dtype; the others are computed in float32 or float64.
+c10::ScalarType spacing_dtype(c10::ScalarType dtype) {
+  if (at::isComplexType(dtype)) return dtype;
+  return dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps,
+                         at::Tensor& out) {
+  resize_steps("linspace", out, steps);
+  if (steps == 0) return out;
+  const c10::ScalarType working = spacing_dtype(out.scalar_type());
+  Record record(kLinspace);
+  record.on(executor_of(out)).number(start, working).number(end, working);
+  write_list(out, record);
+  return out;
+}
+
+at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base,
+                         at::Tensor& out) {
+  resize_steps("logspace", out, steps);
+  if (steps == 0) return out;
+  const bool integral = at::isIntegralType(out.scalar_type(), true);
+  const c10::ScalarType working = integral ? at::kDouble : spacing_dtype(out.scalar_type());
+  Record record(kLogspace);
+  record.on(executor_of(out)).number(start, working).number(end, working).number(base, working);
+  write_list(out, record);
+  return out;
+}
+
+TORCH_LIBRARY_IMPL(aten, XLA, m) {
+  m.impl("arange.start_out", TORCH_FN(arange_out));
+  m.impl("linspace.out", TORCH_FN(linspace_out));
+  m.impl("logspace.out", TORCH_FN(logspace_out));
+}
+
+}  // namespace
+}  // namespace torch_pjrt::aten
