@@ -68,7 +68,7 @@ def agree(function, *args, fallback=(), rtol=None, atol=None, strides=True, back
             [t for t in tensors_in(actual) if t.requires_grad], [g.to("xla") for g in grads]
         )
     new = {n for n, count in fallbacks().items() if count != before.get(n, 0)}
-    assert new <= {f"fallback.aten::{name}" for name in fallback}
+    assert new <= {f"fallback.aten::{name}" for name in fallback}, f"fell back: {new}"
     compare(expected, actual, rtol, atol, strides)
     compare(args, moved, rtol, atol)
     if backward:

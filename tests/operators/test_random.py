@@ -164,3 +164,20 @@ def test_dropout():
     torch.testing.assert_close(y.max(), torch.tensor(1 / 0.6))
     output, mask = torch.native_dropout(x, 0.5, True)
     torch.testing.assert_close(output.cpu(), mask.cpu() * 2.0)
+
+
+def test_multinomial():
+    generator = torch.Generator(device="xla").manual_seed(8)
+    weights = torch.tensor([0.0, 1.0, 2.0, 0.0, 5.0], device="xla")
+    drawn = torch.multinomial(weights, 40_000, replacement=True, generator=generator).cpu()
+    shares = drawn.bincount(minlength=5) / drawn.numel()
+    assert shares[0] == 0 and shares[3] == 0
+    torch.testing.assert_close(shares, weights.cpu() / 8, atol=0.012, rtol=0)
+    rows = weights.expand(20_000, 5)
+    pairs = torch.multinomial(rows, 2, generator=generator).cpu()
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+    first = pairs[:, 0].bincount(minlength=5) / 20_000
+    torch.testing.assert_close(first, weights.cpu() / 8, atol=0.016, rtol=0)
+    for bad in ([-1.0, 2.0], [float("nan"), 1.0], [0.0, 0.0]):
+        with pytest.raises(RuntimeError, match="probability tensor|sum of probabilities"):
+            torch.multinomial(torch.tensor(bad, device="xla"), 1)

@@ -1,4 +1,5 @@
 #include <ATen/ops/narrow_copy_native.h>
+#include <ATen/ops/native_channel_shuffle_native.h>
 #include <ATen/ops/_conj_copy_native.h>
 #include <ATen/ops/_neg_view_copy_native.h>
 #include <ATen/ops/_reshape_alias_copy_native.h>
@@ -39,6 +40,16 @@
 namespace torch_pjrt::aten {
 namespace {
 
+at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
+  TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ",
+              self.sizes());
+  TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive. Value of groups:",
+              groups);
+  TORCH_CHECK(self.size(1) % groups == 0, "Number of channels must be divisible by groups. Got ",
+              self.size(1), " channels and ", groups, " groups.");
+  return at::native::math_channel_shuffle(self, groups);
+}
+
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("as_strided_", TORCH_FN(at::native::as_strided__symint));
   m.impl("diag_embed", TORCH_FN(at::native::diag_embed));
@@ -76,6 +87,7 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("view_copy.dtype", TORCH_FN(at::native::view_copy_dtype));
   m.impl("unfold_copy", TORCH_FN(at::native::unfold_copy));
   m.impl("alias_copy", TORCH_FN(at::native::alias_copy));
+  m.impl("channel_shuffle", TORCH_FN(channel_shuffle));
   m.impl("narrow_copy", TORCH_FN(at::native::narrow_copy_dense_symint));
 }
 

@@ -1,6 +1,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <torch/library.h>
 
+#include "aten/layout.h"
 #include "aten/ops/indexing.h"
 
 // Indexing one dimension with a list: index_select and the writes that go with it; take and put,
@@ -154,7 +155,11 @@ at::Tensor take(const at::Tensor& self, const at::Tensor& index) {
   TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0,
                     "take(): tried to take from an empty tensor");
   check_index_range(kTake, index, self.numel(), true);
-  return Record(kTake).tensor(self).tensor(index).elementwise(self.scalar_type(), index.sizes());
+  Record record(kTake);
+  record.tensor(self).tensor(index);
+  const auto strides = elementwise_strides(index, index.sizes());
+  if (!strides) return record.result(self.scalar_type(), index.sizes());
+  return record.strided(self.scalar_type(), index.sizes(), *strides);
 }
 
 // attributes: accumulate
