@@ -5,17 +5,6 @@ import pytest
 from subprocess_support import output_of, run
 
 
-def test_autoload_entry_point_is_declared():
-    assert output_of(
-        """
-            from importlib.metadata import entry_points
-            import torch
-            found = entry_points(group="torch.backends")
-            print(any(point.value == "torch_pjrt:_autoload" for point in found))
-            """
-    ) in ("True", "False")
-
-
 def test_cpu_backward_first_then_xla():
     assert (
         output_of(
