@@ -1,0 +1,1 @@
+"""PyTorch's operator database, run on device xla and on the CPU."""
