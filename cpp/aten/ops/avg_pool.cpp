@@ -33,9 +33,9 @@ Operand divisors(StableHloBuilder& b, const Pooling& p, Operand like, bool count
                                   [&](int64_t count) { return count == counts[0]; });
     const Operand factor =
         same ? b.filled_like(like, counts[0])
-             : b.broadcast_in_dim(b.convert(b.list(graph::ElementType::kS32, counts),
-                                            like.element()),
-                                  like.dimensions(), {static_cast<int64_t>(i) + 1});
+             : b.broadcast_in_dim(
+                   b.convert(b.list(graph::ElementType::kS32, counts), like.element()),
+                   like.dimensions(), {static_cast<int64_t>(i) + 1});
     product = product ? b.multiply(product, factor) : factor;
   }
   return product;
@@ -82,8 +82,8 @@ void emit_backward(Emission& e) {
   grad = b.divide(grad, divisors(b, p, grad, count_padding, fixed));
   Operand result;
   if (p.tiles()) {
-    result = p.untiled(
-        b, b.broadcast_in_dim(grad, p.tiled_sizes(grad.dimension(0)), p.tiled_mapping()));
+    result =
+        p.untiled(b, b.broadcast_in_dim(grad, p.tiled_sizes(grad.dimension(0)), p.tiled_mapping()));
   } else {
     // Every element of the input sums the windows it lies in.
     Pooling back = p;
@@ -121,8 +121,8 @@ at::Tensor finish(Record record, const at::Tensor& self, at::IntArrayRef sizes) 
 
 void check_dtype(const char* name, const at::Tensor& self) {
   TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point() || self.scalar_type() == at::kLong, "\"",
-                              name, "\" not implemented for '",
-                              c10::toString(self.scalar_type()), "'");
+                              name, "\" not implemented for '", c10::toString(self.scalar_type()),
+                              "'");
 }
 
 at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,

@@ -67,9 +67,9 @@ void emit_running(Emission& e) {
   };
   const Operand momentum = like(e.operand(2));
   const Operand fresh = b.multiply(like(e.operand(1)), e.attributes.real());
-  e.result(b.convert(b.add(b.multiply(momentum, fresh),
-                           b.multiply(b.subtract(1, momentum), running)),
-                     e.result_type().element));
+  e.result(
+      b.convert(b.add(b.multiply(momentum, fresh), b.multiply(b.subtract(1, momentum), running)),
+                e.result_type().element));
 }
 
 void update_running(const at::Tensor& running, const at::Tensor& fresh, double momentum,
@@ -120,8 +120,7 @@ Three native_batch_norm(const at::Tensor& input, const std::optional<at::Tensor>
   check_channels("bias", bias, input);
   check_channels("running_mean", running_mean, input);
   check_channels("running_var", running_var, input);
-  const at::ScalarType dtype =
-      statistics_dtype(input, {weight, bias, running_mean, running_var});
+  const at::ScalarType dtype = statistics_dtype(input, {weight, bias, running_mean, running_var});
   if (!training) {
     TORCH_CHECK(running_mean.defined() && running_var.defined(),
                 "native_batch_norm: evaluation needs running_mean and running_var; got none; pass "
@@ -131,8 +130,14 @@ Three native_batch_norm(const at::Tensor& input, const std::optional<at::Tensor>
   }
   const auto wide = at::toOpMathType(input.scalar_type());
   const at::IntArrayRef channels = input.sizes().slice(1, 1);
-  const std::vector<at::Tensor> results = Record(statistics).tensor(input).attribute(eps).results(
-      {{dtype, channels}, {dtype, channels}, {wide, channels}, {wide, channels}, {wide, channels}});
+  const std::vector<at::Tensor> results = Record(statistics)
+                                              .tensor(input)
+                                              .attribute(eps)
+                                              .results({{dtype, channels},
+                                                        {dtype, channels},
+                                                        {wide, channels},
+                                                        {wide, channels},
+                                                        {wide, channels}});
   const at::Tensor out = apply(input, weight, bias, results[3], results[4], false, eps);
   const double count = per_channel({input.sizes().data(), input.sizes().size()});
   update_running(running_mean, results[3], momentum, 1);
@@ -154,8 +159,8 @@ void emit_backward(Emission& e) {
   Operand rstd = computed(b, e.operand(last));
   if (!training) rstd = b.rsqrt(b.add(rstd, eps));
   const Dimensions dims = all_but_channels(x);
-  const Operand grad_bias = b.reduce(grad, graph::Reducer::kAdd, dims);
-  const Operand projected = b.reduce(b.multiply(grad, centred), graph::Reducer::kAdd, dims);
+  const Operand grad_bias = sum(b, grad, dims);
+  const Operand projected = sum(b, b.multiply(grad, centred), dims);
   Operand scale = rstd;
   if (has_weight) scale = b.multiply(scale, b.convert(e.operand(2), scale.element()));
   Operand inner = grad;
@@ -187,16 +192,15 @@ Three native_batch_norm_backward(const at::Tensor& grad, const at::Tensor& input
   record.attribute(training).attribute(eps);
   const at::ScalarType dtype = weight.defined() ? weight.scalar_type() : input.scalar_type();
   const at::IntArrayRef channels = input.sizes().slice(1, 1);
-  const std::vector<at::Tensor> results = record.results(
-      {{input.scalar_type(), input.sizes()}, {dtype, channels}, {dtype, channels}});
+  const std::vector<at::Tensor> results =
+      record.results({{input.scalar_type(), input.sizes()}, {dtype, channels}, {dtype, channels}});
   return {mask[0] ? restrided(results[0], suggested_strides(input)) : at::Tensor(),
           mask[1] ? results[1] : at::Tensor(), mask[2] ? results[2] : at::Tensor()};
 }
 
 Three native_batch_norm_legit(const at::Tensor& input, const std::optional<at::Tensor>& weight,
                               const std::optional<at::Tensor>& bias, at::Tensor& running_mean,
-                              at::Tensor& running_var, bool training, double momentum,
-                              double eps) {
+                              at::Tensor& running_var, bool training, double momentum, double eps) {
   return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps);
 }
 

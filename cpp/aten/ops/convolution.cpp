@@ -38,9 +38,8 @@ Convolution::Convolution(const at::Tensor& input, const at::Tensor& weight, at::
   TORCH_CHECK(input.dim() == weight.dim(), "Expected ", weight.dim(), "-dimensional input for ",
               weight.dim(), "-dimensional weight ", weight.sizes(), ", but got ", input.dim(),
               "-dimensional input of size ", input.sizes(), " instead");
-  TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (",
-              input.toString(), ") and weight type (", weight.toString(),
-              ") should be the same");
+  TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(),
+              ") and weight type (", weight.toString(), ") should be the same");
   stride = expanded(s, "stride", rank);
   padding = expanded(p, "padding", rank);
   dilation = expanded(d, "dilation", rank);
@@ -54,10 +53,10 @@ Convolution::Convolution(const at::Tensor& input, const at::Tensor& weight, at::
               " at dimension 0 and divisible by it, but got weight of size ", weight.sizes(),
               " instead");
   const int64_t channels = transposed ? weight.size(0) : weight.size(1) * groups;
-  TORCH_CHECK(input.size(1) == channels, "Given ", transposed ? "transposed=1" : "groups=",
-              transposed ? "" : std::to_string(groups), ", weight of size ", weight.sizes(),
-              ", expected input", input.sizes(), " to have ", channels, " channels, but got ",
-              input.size(1), " channels instead");
+  TORCH_CHECK(input.size(1) == channels, "Given ",
+              transposed ? "transposed=1" : "groups=", transposed ? "" : std::to_string(groups),
+              ", weight of size ", weight.sizes(), ", expected input", input.sizes(), " to have ",
+              channels, " channels, but got ", input.size(1), " channels instead");
   for (int64_t i = 0; !transposed && i < rank; ++i) {
     const auto at = static_cast<size_t>(i);
     const int64_t padded = input.size(i + 2) + 2 * padding[at];
@@ -86,9 +85,8 @@ c10::DimVector Convolution::output_sizes(const at::Tensor& input, const at::Tens
   for (size_t i = 0; i < stride.size(); ++i) {
     const int64_t in = input.size(static_cast<int64_t>(i) + 2);
     const int64_t kernel = dilation[i] * (weight.size(static_cast<int64_t>(i) + 2) - 1) + 1;
-    sizes.push_back(transposed
-                        ? (in - 1) * stride[i] - 2 * padding[i] + kernel + output_padding[i]
-                        : (in + 2 * padding[i] - kernel) / stride[i] + 1);
+    sizes.push_back(transposed ? (in - 1) * stride[i] - 2 * padding[i] + kernel + output_padding[i]
+                               : (in + 2 * padding[i] - kernel) / stride[i] + 1);
   }
   return sizes;
 }

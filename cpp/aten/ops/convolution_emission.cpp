@@ -86,8 +86,8 @@ Operand gather_correlation(StableHloBuilder& b, const Convolution& c, Operand in
 }
 
 // For every place of the kernel: what it multiplies, [n, features, outputs...].
-graph::Operands patches(StableHloBuilder& b, const Convolution& c, Operand input, const Dimensions& kernel,
-                const Dimensions& outputs) {
+graph::Operands patches(StableHloBuilder& b, const Convolution& c, Operand input,
+                        const Dimensions& kernel, const Dimensions& outputs) {
   const size_t rank = kernel.size();
   Dimensions low{0, 0}, high{0, 0};
   for (size_t i = 0; i < rank; ++i) {
@@ -161,8 +161,8 @@ Operand correlate_batch(StableHloBuilder& b, const Convolution& c, Operand small
   for (int64_t g = 0; g < c.groups; ++g) {
     const Operand input = b.slice_dim(large, 1, g * columns, (g + 1) * columns);
     const Operand kernel = b.slice_dim(small, 1, g * rows, (g + 1) * rows);
-    const Operand part = correlate(b, b.swap_dimensions(input, 0, 1),
-                                   b.swap_dimensions(kernel, 0, 1), window, 1);
+    const Operand part =
+        correlate(b, b.swap_dimensions(input, 0, 1), b.swap_dimensions(kernel, 0, 1), window, 1);
     parts.push_back(b.swap_dimensions(part, 0, 1));
   }
   return parts.size() == 1 ? parts[0] : b.concatenate(parts, 0);
@@ -205,8 +205,8 @@ Operand Convolution::weight_gradient(StableHloBuilder& b, Operand grad, Operand 
                                      const Dimensions& weight_sizes) const {
   const Operand small = widened(b, transposed ? input : grad);
   const Operand large = widened(b, transposed ? grad : input);
-  int64_t bytes = small.type().byte_count() / std::max<int64_t>(small.dimension(1), 1) *
-                  large.dimension(1);
+  int64_t bytes =
+      small.type().byte_count() / std::max<int64_t>(small.dimension(1), 1) * large.dimension(1);
   for (size_t i = 2; i < weight_sizes.size(); ++i) bytes *= weight_sizes[i];
   const Operand result = bytes <= kPatchesLimit
                              ? correlate_products(b, *this, small, large, weight_sizes)

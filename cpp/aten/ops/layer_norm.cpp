@@ -93,8 +93,8 @@ void emit_backward(Emission& e) {
     e.result(i, b.reshape(b.convert(value, type.element), type.dimensions));
   };
   give(0, b.multiply(inner, rstd));
-  give(1, b.reduce(b.multiply(grad, normal), graph::Reducer::kAdd, summed));
-  give(2, b.reduce(grad, graph::Reducer::kAdd, summed));
+  give(1, sum(b, b.multiply(grad, normal), summed));
+  give(2, sum(b, grad, summed));
 }
 
 Three masked(const std::vector<at::Tensor>& results, std::array<bool, 3> mask,
@@ -159,8 +159,8 @@ Three native_group_norm(const at::Tensor& input, const std::optional<at::Tensor>
   record.tensor(input).optional(weight).optional(bias);
   record.attribute(at::IntArrayRef{n, groups, channels / groups, places}).attribute(int64_t{2});
   record.attribute(eps);
-  const std::vector<at::Tensor> results =
-      record.results({{input.scalar_type(), input.sizes()}, {dtype, {n, groups}}, {dtype, {n, groups}}});
+  const std::vector<at::Tensor> results = record.results(
+      {{input.scalar_type(), input.sizes()}, {dtype, {n, groups}}, {dtype, {n, groups}}});
   return {restrided(results[0], suggested_strides(input)), results[1], results[2]};
 }
 
@@ -176,10 +176,10 @@ Three native_group_norm_backward(const at::Tensor& grad, const at::Tensor& input
   Record record(op);
   record.tensor(grad).tensor(input).tensor(mean).tensor(rstd).optional(weight);
   record.attribute(at::IntArrayRef{n, groups, channels / groups, places}).attribute(int64_t{2});
-  return masked(record.results({{input.scalar_type(), input.sizes()},
-                                {dtype, {channels}},
-                                {dtype, {channels}}}),
-                mask, suggested_strides(input));
+  return masked(
+      record.results(
+          {{input.scalar_type(), input.sizes()}, {dtype, {channels}}, {dtype, {channels}}}),
+      mask, suggested_strides(input));
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {

@@ -7,14 +7,23 @@
 namespace torch_pjrt::aten {
 
 graph::ElementType accumulation_type(graph::ElementType element) {
-  const bool half =
-      element == graph::ElementType::kBF16 || element == graph::ElementType::kF16;
+  const bool half = element == graph::ElementType::kBF16 || element == graph::ElementType::kF16;
   return half ? graph::ElementType::kF32 : element;
 }
 
 Operand wide_dot(StableHloBuilder& builder, Operand lhs, Operand rhs,
                  const graph::DotDimensions& dimensions) {
   return builder.dot_general(lhs, rhs, dimensions, accumulation_type(lhs.element()));
+}
+
+Operand multiply_dimension(StableHloBuilder& builder, Operand x, Operand matrix, int64_t dim,
+                           int64_t contracted) {
+  const Operand product = builder.dot_general(x, matrix, {{}, {}, {dim}, {contracted}});
+  graph::Dimensions order;  // the product's last dimension belongs at `dim`
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    order.push_back(i < dim ? i : i == dim ? x.rank() - 1 : i - 1);
+  }
+  return builder.transpose(product, order);
 }
 
 namespace {
@@ -51,16 +60,11 @@ enum class Product : int64_t { kMatrix, kBatched, kSummedBatches, kVector, kInne
 
 Operand product(StableHloBuilder& b, Product kind, Operand lhs, Operand rhs) {
   switch (kind) {
-    case Product::kMatrix:
-      return wide_dot(b, lhs, rhs, {{}, {}, {1}, {0}});
-    case Product::kBatched:
-      return wide_dot(b, lhs, rhs, {{0}, {0}, {2}, {1}});
-    case Product::kSummedBatches:
-      return wide_dot(b, lhs, rhs, {{}, {}, {0, 2}, {0, 1}});
-    case Product::kVector:
-      return wide_dot(b, lhs, rhs, {{}, {}, {1}, {0}});
-    case Product::kInner:
-      return wide_dot(b, lhs, rhs, {{}, {}, {0}, {0}});
+    case Product::kMatrix: return wide_dot(b, lhs, rhs, {{}, {}, {1}, {0}});
+    case Product::kBatched: return wide_dot(b, lhs, rhs, {{0}, {0}, {2}, {1}});
+    case Product::kSummedBatches: return wide_dot(b, lhs, rhs, {{}, {}, {0, 2}, {0, 1}});
+    case Product::kVector: return wide_dot(b, lhs, rhs, {{}, {}, {1}, {0}});
+    case Product::kInner: return wide_dot(b, lhs, rhs, {{}, {}, {0}, {0}});
     case Product::kOuter: {
       const graph::Dimensions sizes{lhs.dimension(0), rhs.dimension(0)};
       const Operand column = b.broadcast_in_dim(lhs, sizes, {0});
@@ -131,8 +135,8 @@ Record plain_product(const Operator& op, Product kind, const at::Tensor& lhs,
 
 void check_expands(const at::Tensor& self, at::IntArrayRef sizes) {
   if (self.sizes() == sizes) return;
-  TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "The expanded size of the tensor (",
-              sizes, ") must match the existing size (", self.sizes(), ")");
+  TORCH_CHECK(at::is_expandable_to(self.sizes(), sizes), "The expanded size of the tensor (", sizes,
+              ") must match the existing size (", self.sizes(), ")");
 }
 
 at::Tensor mm(const at::Tensor& self, const at::Tensor& mat2) {
@@ -147,11 +151,11 @@ at::Tensor mm(const at::Tensor& self, const at::Tensor& mat2) {
 }
 
 at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
-  static constexpr Operator op{"aten::_int_mm", [](Emission& e) {
-                                 e.result(e.builder().dot_general(e.operand(0), e.operand(1),
-                                                                  {{}, {}, {1}, {0}},
-                                                                  graph::ElementType::kS32));
-                               }};
+  static constexpr Operator op{
+      "aten::_int_mm", [](Emission& e) {
+        e.result(e.builder().dot_general(e.operand(0), e.operand(1), {{}, {}, {1}, {0}},
+                                         graph::ElementType::kS32));
+      }};
   TORCH_CHECK(self.dim() == 2, "Expected self to be of dimension 2 but got ", self.dim());
   TORCH_CHECK(mat2.dim() == 2, "Expected mat2 to be of dimension 2 but got ", mat2.dim());
   TORCH_CHECK(self.size(1) == mat2.size(0), "self.size(1) needs to match mat2.size(0) but got ",
@@ -165,8 +169,8 @@ at::Tensor int_mm(const at::Tensor& self, const at::Tensor& mat2) {
 at::Tensor bmm(const at::Tensor& self, const at::Tensor& mat2) {
   static constexpr Operator op{"aten::bmm", emit_product};
   check_batches(self, mat2);
-  TORCH_CHECK(self.scalar_type() == mat2.scalar_type(), "expected scalar type ",
-              self.scalar_type(), " but found ", mat2.scalar_type());
+  TORCH_CHECK(self.scalar_type() == mat2.scalar_type(), "expected scalar type ", self.scalar_type(),
+              " but found ", mat2.scalar_type());
   check_not_bool("bmm", self);
   return plain_product(op, Product::kBatched, self, mat2)
       .result(self.scalar_type(), {self.size(0), self.size(1), mat2.size(2)});
@@ -188,8 +192,8 @@ at::Tensor addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tenso
 at::Tensor& addmm_(at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                    const at::Scalar& beta, const at::Scalar& alpha) {
   const at::Tensor result = addmm(self, mat1, mat2, beta, alpha);
-  TORCH_CHECK(result.sizes() == self.sizes(), "Bad in-place call: input tensor size ",
-              self.sizes(), " and output tensor size ", result.sizes(), " should match");
+  TORCH_CHECK(result.sizes() == self.sizes(), "Bad in-place call: input tensor size ", self.sizes(),
+              " and output tensor size ", result.sizes(), " should match");
   write(self, value_of(result));
   return self;
 }
@@ -251,10 +255,9 @@ void check_vectors(const at::Tensor& a, const at::Tensor& b, const char* name) {
   TORCH_CHECK(a.scalar_type() == b.scalar_type(), name,
               " : expected both vectors to have same dtype, but found ", a.scalar_type(), " and ",
               b.scalar_type());
-  TORCH_CHECK(a.numel() == b.numel(),
-              "inconsistent tensor size, expected tensor [", a.numel(), "] and src [", b.numel(),
-              "] to have the same number of elements, but got ", a.numel(), " and ", b.numel(),
-              " elements respectively");
+  TORCH_CHECK(a.numel() == b.numel(), "inconsistent tensor size, expected tensor [", a.numel(),
+              "] and src [", b.numel(), "] to have the same number of elements, but got ",
+              a.numel(), " and ", b.numel(), " elements respectively");
   check_not_bool(name, a);
 }
 
@@ -265,12 +268,12 @@ at::Tensor dot(const at::Tensor& self, const at::Tensor& other) {
 }
 
 at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) {
-  static constexpr Operator op{
-      "aten::vdot", [](Emission& e) {
-        StableHloBuilder& b = e.builder();
-        const Operand sum = product(b, Product::kInner, b.conj(e.operand(0)), e.operand(1));
-        e.result(b.convert(sum, e.result_type().element));
-      }};
+  static constexpr Operator op{"aten::vdot", [](Emission& e) {
+                                 StableHloBuilder& b = e.builder();
+                                 const Operand sum = product(b, Product::kInner,
+                                                             b.conj(e.operand(0)), e.operand(1));
+                                 e.result(b.convert(sum, e.result_type().element));
+                               }};
   check_vectors(self, other, "vdot");
   return Record(op)
       .tensor(self.resolve_conj())
@@ -284,8 +287,8 @@ at::Tensor addr(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor
   TORCH_CHECK(vec1.dim() == 1 && vec2.dim() == 1, "addr: Expected 1-D argument vec1 and vec2");
   const int64_t sizes[] = {vec1.size(0), vec2.size(0)};
   check_expands(self, sizes);
-  const at::ScalarType dtype =
-      at::promoteTypes(self.scalar_type(), at::promoteTypes(vec1.scalar_type(), vec2.scalar_type()));
+  const at::ScalarType dtype = at::promoteTypes(
+      self.scalar_type(), at::promoteTypes(vec1.scalar_type(), vec2.scalar_type()));
   if (at::isIntegralType(dtype, true)) {
     TORCH_CHECK(!beta.isFloatingPoint() && !beta.isComplex() && !alpha.isFloatingPoint() &&
                     !alpha.isComplex(),
@@ -293,8 +296,8 @@ at::Tensor addr(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor
                 "number.");
   }
   if (dtype == at::kBool) {
-    return add_product(op, Product::kOuter, self.to(at::kInt), vec1.to(at::kInt),
-                       vec2.to(at::kInt), beta.toInt() != 0, alpha.toInt() != 0)
+    return add_product(op, Product::kOuter, self.to(at::kInt), vec1.to(at::kInt), vec2.to(at::kInt),
+                       beta.toInt() != 0, alpha.toInt() != 0)
         .result(at::kInt, sizes)
         .to(at::kBool);
   }

@@ -27,8 +27,7 @@ Operand window_starts(StableHloBuilder& b, const Pooling& p, int64_t planes) {
   for (size_t i = 0; i < p.rank(); ++i) {
     const int64_t scale = spatial_stride(p.input, i);
     const Operand o = b.iota({ElementType::kS32, sizes}, static_cast<int64_t>(i) + 1);
-    const Operand index =
-        b.subtract(b.multiply(o, p.stride[i] * scale), p.padding[i] * scale);
+    const Operand index = b.subtract(b.multiply(o, p.stride[i] * scale), p.padding[i] * scale);
     sum = sum ? b.add(sum, index) : index;
   }
   return sum;
@@ -71,9 +70,9 @@ std::pair<Operand, Operand> by_window(StableHloBuilder& b, const Pooling& p, Ope
     window.strides.push_back(p.stride[i]);
     window.window_dilations.push_back(p.dilation[i]);
     window.padding.push_back({p.padding[i], end - p.padding[i] - p.input[i]});
-    const Operand o = b.multiply(
-        b.iota({ElementType::kS32, x.dimensions()}, static_cast<int64_t>(i) + 1),
-        spatial_stride(p.input, i));
+    const Operand o =
+        b.multiply(b.iota({ElementType::kS32, x.dimensions()}, static_cast<int64_t>(i) + 1),
+                   spatial_stride(p.input, i));
     index = index ? b.add(index, o) : o;
   }
   const auto body = [](StableHloBuilder& b, graph::OperandList lhs, graph::OperandList rhs) {
@@ -82,9 +81,8 @@ std::pair<Operand, Operand> by_window(StableHloBuilder& b, const Pooling& p, Ope
     if (pjrt::is_floating(lhs[0].element())) take = b.bit_or(take, b.is_nan(lhs[0]));
     return graph::Operands{b.select(take, lhs[0], rhs[0]), b.select(take, lhs[1], rhs[1])};
   };
-  const graph::Operands results =
-      b.reduce_window({x, index}, {b.lowest(x.element()), b.highest(ElementType::kS32)}, window,
-                      body);
+  const graph::Operands results = b.reduce_window(
+      {x, index}, {b.lowest(x.element()), b.highest(ElementType::kS32)}, window, body);
   return {results[0], results[1]};
 }
 
@@ -111,17 +109,16 @@ void emit_backward(Emission& e) {
     const Dimensions sizes = p.tiled_sizes(planes), mapping = p.tiled_mapping();
     Operand offset;
     for (size_t i = 0; i < p.rank(); ++i) {
-      const Operand k = b.multiply(
-          b.iota({ElementType::kS32, sizes}, static_cast<int64_t>(2 * i) + 2),
-          spatial_stride(p.input, i));
+      const Operand k =
+          b.multiply(b.iota({ElementType::kS32, sizes}, static_cast<int64_t>(2 * i) + 2),
+                     spatial_stride(p.input, i));
       offset = offset ? b.add(offset, k) : k;
     }
     const Operand is_chosen = b.equal(b.broadcast_in_dim(chosen, sizes, mapping), offset);
     result = p.untiled(b, b.select(is_chosen, b.broadcast_in_dim(grad, sizes, mapping), 0));
   } else {
-    result = p.merge(b, [&](int64_t tap) {
-      return b.select(b.equal(chosen, tap_offset(p, tap)), grad, 0);
-    });
+    result = p.merge(
+        b, [&](int64_t tap) { return b.select(b.equal(chosen, tap_offset(p, tap)), grad, 0); });
   }
   const graph::Type& type = e.result_type();
   e.result(b.reshape(b.convert(result, type.element), type.dimensions));
@@ -144,8 +141,8 @@ at::Tensor backward(const Operator& op, const at::Tensor& grad, const at::Tensor
                     const at::Tensor& indices, const Pooling& p) {
   const c10::DimVector sizes = p.output_sizes(self);
   TORCH_CHECK(grad.sizes() == at::IntArrayRef(sizes) && indices.sizes() == at::IntArrayRef(sizes),
-              "max_pool_backward: the gradient or the indices do not fit; got sizes ",
-              grad.sizes(), " and ", indices.sizes(), ", expected ", at::IntArrayRef(sizes));
+              "max_pool_backward: the gradient or the indices do not fit; got sizes ", grad.sizes(),
+              " and ", indices.sizes(), ", expected ", at::IntArrayRef(sizes));
   TORCH_CHECK(grad.scalar_type() == self.scalar_type(), "expected dtype ", self.dtype(),
               " for `grad_output` but got dtype ", grad.dtype());
   Record record(op);

@@ -24,10 +24,16 @@ Operand computed(StableHloBuilder& builder, Operand x) {
   return builder.convert(x, accumulation_type(x.element()));
 }
 
+Operand sum(StableHloBuilder& builder, Operand x, const graph::Dimensions& dims) {
+  if (dims.size() == 1 || dims[0] != 0) return builder.reduce(x, graph::Reducer::kAdd, dims);
+  const graph::Ints inner = std::span<const int64_t>(dims).subspan(1);
+  return builder.reduce(builder.reduce(x, graph::Reducer::kAdd, inner), graph::Reducer::kAdd, {0});
+}
+
 Operand mean(StableHloBuilder& builder, Operand x, const graph::Dimensions& dims) {
   double count = 1;
   for (int64_t d : dims) count *= static_cast<double>(x.dimension(d));
-  return builder.divide(builder.reduce(x, graph::Reducer::kAdd, dims), count);
+  return builder.divide(sum(builder, x, dims), count);
 }
 
 namespace {

@@ -41,12 +41,12 @@ void check(const char* name, const at::Tensor& self, const Pooling& p, int64_t r
     return;
   }
   const auto int_at = [](const Dimensions& list, size_t i) { return static_cast<int>(list[i]); };
-  at::native::pool3d_shape_check(
-      self, channels, int_at(p.kernel, 0), int_at(p.kernel, 1), int_at(p.kernel, 2),
-      int_at(p.stride, 0), int_at(p.stride, 1), int_at(p.stride, 2), int_at(p.padding, 0),
-      int_at(p.padding, 1), int_at(p.padding, 2), int_at(p.dilation, 0), int_at(p.dilation, 1),
-      int_at(p.dilation, 2), p.input[0], p.input[1], p.input[2], p.output[0], p.output[1],
-      p.output[2], name);
+  at::native::pool3d_shape_check(self, channels, int_at(p.kernel, 0), int_at(p.kernel, 1),
+                                 int_at(p.kernel, 2), int_at(p.stride, 0), int_at(p.stride, 1),
+                                 int_at(p.stride, 2), int_at(p.padding, 0), int_at(p.padding, 1),
+                                 int_at(p.padding, 2), int_at(p.dilation, 0), int_at(p.dilation, 1),
+                                 int_at(p.dilation, 2), p.input[0], p.input[1], p.input[2],
+                                 p.output[0], p.output[1], p.output[2], name);
 }
 
 }  // namespace
@@ -143,8 +143,7 @@ Operand Pooling::window_element(StableHloBuilder& b, Operand covered, int64_t ta
   return b.slice(covered, starts, limits, strides);
 }
 
-Operand Pooling::merge(StableHloBuilder& b,
-                       const std::function<Operand(int64_t tap)>& part) const {
+Operand Pooling::merge(StableHloBuilder& b, const std::function<Operand(int64_t tap)>& part) const {
   Operand sum;
   for (int64_t tap = 0; tap < taps(); ++tap) {
     const Dimensions at = place(tap);

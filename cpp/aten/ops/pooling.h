@@ -11,6 +11,7 @@ namespace torch_pjrt::aten {
 struct Pooling {
   graph::Dimensions kernel, stride, padding, dilation, input, output;
 
+  Pooling() = default;
   // `values` of one or `rank` elements; an empty stride is the kernel. Output sizes as PyTorch
   // computes them. Throws RuntimeError.
   Pooling(const char* name, const at::Tensor& self, int64_t rank, at::IntArrayRef kernel,
@@ -36,8 +37,7 @@ struct Pooling {
   // By tap: that element of every window of a covered x, [planes, output...].
   Operand window_element(StableHloBuilder& builder, Operand covered, int64_t tap) const;
   // Adds the parts, one a tap, to where window_element took them from: [planes, input...].
-  Operand merge(StableHloBuilder& builder,
-                const std::function<Operand(int64_t tap)>& part) const;
+  Operand merge(StableHloBuilder& builder, const std::function<Operand(int64_t tap)>& part) const;
   // If windows tile: [planes, output 0, kernel 0, output 1, kernel 1...], of a covered x...
   Operand tiled(StableHloBuilder& builder, Operand covered) const;
   graph::Dimensions tiled_sizes(int64_t planes) const;

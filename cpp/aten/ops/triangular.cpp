@@ -1,0 +1,174 @@
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/_linalg_check_errors.h>
+#include <torch/library.h>
+
+#include "aten/record.h"
+
+// Cholesky factors and triangular systems.
+namespace torch_pjrt::aten {
+namespace {
+
+using graph::Dimensions;
+using graph::ElementType;
+using Form = StableHloBuilder::TriangularForm;
+
+Operand adjoint(StableHloBuilder& b, Operand x) { return b.conj(b.swap_dimensions(x, -2, -1)); }
+
+// x where row >= column, else 0.
+Operand lower_part(StableHloBuilder& b, Operand x) {
+  const graph::Type index{ElementType::kS32, x.dimensions()};
+  const Operand keep = b.greater_equal(b.iota(index, x.rank() - 2), b.iota(index, x.rank() - 1));
+  return b.select(keep, x, 0);
+}
+
+Operand factor(StableHloBuilder& b, Operand x, bool upper) {
+  const Operand l = lower_part(b, b.cholesky(upper ? adjoint(b, x) : x));
+  return upper ? adjoint(b, l) : l;
+}
+
+// attributes: upper; results: the factor and, 1-based, the first diagonal element that is NaN
+void emit_cholesky_ex(Emission& e) {
+  StableHloBuilder& b = e.builder();
+  const Operand l = factor(b, e.operand(0), e.attributes.boolean());
+  e.result(0, l);
+  const Operand real = b.real(l);
+  const graph::Type index{ElementType::kS32, l.dimensions()};
+  const Operand row = b.iota(index, l.rank() - 2), column = b.iota(index, l.rank() - 1);
+  const Operand bad = b.bit_and(b.equal(row, column), b.is_nan(real));
+  const int64_t size = l.dimension(-1);
+  const Operand first =
+      b.reduce(b.select(bad, row, size), graph::Reducer::kMinimum, {l.rank() - 2, l.rank() - 1});
+  e.result(1, b.select(b.equal(first, size), 0, b.add(first, 1)));
+}
+
+void check_square(const at::Tensor& self, const char* name) {
+  TORCH_CHECK(self.dim() >= 2, name, ": The input tensor A must have at least 2 dimensions.");
+  TORCH_CHECK(self.size(-1) == self.size(-2), name,
+              ": A must be batches of square matrices, but they are ", self.size(-2), " by ",
+              self.size(-1), " matrices");
+  TORCH_CHECK(self.is_floating_point() || self.is_complex(), name,
+              ": Expected a floating point or complex tensor as input. Got ", self.scalar_type());
+  TORCH_CHECK(self.scalar_type() != at::kHalf && self.scalar_type() != at::kBFloat16, name,
+              ": Low precision dtypes not supported. Got ", self.scalar_type());
+}
+
+std::tuple<at::Tensor, at::Tensor> linalg_cholesky_ex(const at::Tensor& self, bool upper,
+                                                      bool check_errors) {
+  static constexpr Operator op{"aten::linalg_cholesky_ex", emit_cholesky_ex};
+  check_square(self, "linalg.cholesky");
+  const auto results =
+      Record(op)
+          .tensor(self.resolve_conj())
+          .attribute(upper)
+          .results({{self.scalar_type(), self.sizes()},
+                    {at::kInt, self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2)}});
+  if (check_errors) at::_linalg_check_errors(results[1], "linalg.cholesky_ex", self.dim() == 2);
+  return {results[0], results[1]};
+}
+
+// attributes: left, upper, unitriangular, transposed; a's and b's batches broadcast
+void emit_solve(Emission& e) {
+  StableHloBuilder& b = e.builder();
+  const bool left = e.attributes.boolean(), upper = e.attributes.boolean();
+  const bool unit = e.attributes.boolean(), transposed = e.attributes.boolean();
+  Dimensions sizes = e.result_type(0).dimensions;
+  const Operand rhs = b.broadcast_to(e.operand(1), sizes);
+  sizes[sizes.size() - 1] = e.operand(0).dimension(-1);
+  sizes[sizes.size() - 2] = e.operand(0).dimension(-2);
+  const Operand a = b.broadcast_to(e.operand(0), sizes);
+  e.result(0, b.triangular_solve(a, rhs, left, !upper, unit,
+                                 transposed ? Form::kTranspose : Form::kNoTranspose));
+}
+
+c10::DimVector solution_sizes(const at::Tensor& a, const at::Tensor& rhs) {
+  const auto batch = [](const at::Tensor& t) {
+    return t.sizes().slice(0, static_cast<size_t>(t.dim()) - 2);
+  };
+  c10::DimVector sizes = at::infer_size_dimvector(batch(a), batch(rhs));
+  sizes.push_back(rhs.size(-2));
+  sizes.push_back(rhs.size(-1));
+  return sizes;
+}
+
+at::Tensor solve(const Operator& op, const at::Tensor& a, const at::Tensor& rhs, bool left,
+                 bool upper, bool unitriangular, bool transposed) {
+  TORCH_CHECK(rhs.dim() >= 2 && a.scalar_type() == rhs.scalar_type() &&
+                  a.size(-1) == rhs.size(left ? -2 : -1),
+              op.name, ": Incompatible shapes or dtypes; got ", a.sizes(), " ", a.scalar_type(),
+              " and ", rhs.sizes(), " ", rhs.scalar_type(),
+              ", expected one dtype and a side of the second that fits the first");
+  Record record(op);
+  record.tensor(a.resolve_conj()).tensor(rhs.resolve_conj());
+  record.attribute(left).attribute(upper).attribute(unitriangular).attribute(transposed);
+  const c10::DimVector sizes = solution_sizes(a, rhs);
+  return record.result(rhs.scalar_type(), sizes);
+}
+
+at::Tensor linalg_solve_triangular(const at::Tensor& a, const at::Tensor& rhs, bool upper,
+                                   bool left, bool unitriangular) {
+  static constexpr Operator op{"aten::linalg_solve_triangular", emit_solve};
+  check_square(a, "linalg.solve_triangular");
+  return solve(op, a, rhs, left, upper, unitriangular, false);
+}
+
+std::tuple<at::Tensor, at::Tensor> triangular_solve(const at::Tensor& rhs, const at::Tensor& a,
+                                                    bool upper, bool transpose,
+                                                    bool unitriangular) {
+  static constexpr Operator op{"aten::triangular_solve", emit_solve};
+  check_square(a, "triangular_solve");
+  const at::Tensor x = solve(op, a, rhs, true, upper, unitriangular, transpose);
+  c10::DimVector sizes(x.sizes());
+  sizes[sizes.size() - 1] = a.size(-1);
+  return {x, a.expand(sizes).clone(at::MemoryFormat::Contiguous)};
+}
+
+// attributes: upper; operands: right side, factor
+void emit_cholesky_solve(Emission& e) {
+  StableHloBuilder& b = e.builder();
+  const bool upper = e.attributes.boolean();
+  Operand l = e.operand(1);
+  if (upper) l = adjoint(b, l);
+  const Operand y = b.triangular_solve(l, e.operand(0), true, true, false);
+  e.result(b.triangular_solve(l, y, true, true, false, Form::kAdjoint));
+}
+
+at::Tensor cholesky_solve_helper(const at::Tensor& self, const at::Tensor& a, bool upper) {
+  static constexpr Operator op{"aten::_cholesky_solve_helper", emit_cholesky_solve};
+  return Record(op)
+      .tensor(self.resolve_conj())
+      .tensor(a.resolve_conj())
+      .attribute(upper)
+      .result(self.scalar_type(), self.sizes());
+}
+
+void emit_cholesky_inverse(Emission& e) {
+  StableHloBuilder& b = e.builder();
+  const bool upper = e.attributes.boolean();
+  Operand l = e.operand(0);
+  if (upper) l = adjoint(b, l);
+  const graph::Type index{ElementType::kS32, l.dimensions()};
+  const Operand eye =
+      b.convert(b.equal(b.iota(index, l.rank() - 2), b.iota(index, l.rank() - 1)), l.element());
+  const Operand y = b.triangular_solve(l, eye, true, true, false);
+  e.result(b.triangular_solve(l, y, true, true, false, Form::kAdjoint));
+}
+
+at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
+  static constexpr Operator op{"aten::cholesky_inverse", emit_cholesky_inverse};
+  check_square(self, "cholesky_inverse");
+  return Record(op)
+      .tensor(self.resolve_conj())
+      .attribute(upper)
+      .result(self.scalar_type(), self.sizes());
+}
+
+TORCH_LIBRARY_IMPL(aten, XLA, m) {
+  m.impl("linalg_cholesky_ex", TORCH_FN(linalg_cholesky_ex));
+  m.impl("linalg_solve_triangular", TORCH_FN(linalg_solve_triangular));
+  m.impl("triangular_solve", TORCH_FN(triangular_solve));
+  m.impl("_cholesky_solve_helper", TORCH_FN(cholesky_solve_helper));
+  m.impl("cholesky_inverse", TORCH_FN(cholesky_inverse));
+}
+
+}  // namespace
+}  // namespace torch_pjrt::aten
