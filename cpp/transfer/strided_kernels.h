@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "transfer/streaming_copy.h"
 
@@ -95,6 +96,18 @@ inline void copy_row(char* to, const char* from, int64_t count, int64_t to_strid
   for (; i < count; ++i, to += to_stride, from += from_stride) store(to, load<T>(from));
 }
 
+// The first (kHigh: the last) halves of two registers, item by item in turn.
+template <typename T, bool kHigh, typename Vector, size_t... kItem>
+inline Vector interleave(Vector a, Vector b, std::index_sequence<kItem...>) noexcept {
+  constexpr size_t n = sizeof...(kItem);
+  constexpr size_t start = kHigh ? n / 2 : 0;
+#if defined(__clang__)
+  return __builtin_shufflevector(a, b, (start + kItem / 2 + kItem % 2 * n)...);
+#else  // GCC has __builtin_shufflevector only from version 12 on
+  return __builtin_shuffle(a, b, Vector{static_cast<T>(start + kItem / 2 + kItem % 2 * n)...});
+#endif
+}
+
 // Transposes a square of registers: N rows of N items in 16 bytes each. Interleaving row i with
 // row i + N/2 log2(N) times does it.
 template <typename T>
@@ -105,17 +118,13 @@ inline void transpose_square(const char* from, int64_t from_stride, char* to,
   } else {
     constexpr int n = 16 / sizeof(T);
     typedef T Vector __attribute__((vector_size(16)));
-    Vector low{}, high{};
-    for (int i = 0; i < n; ++i) {
-      low[i] = static_cast<T>(i / 2 + (i % 2) * n);
-      high[i] = static_cast<T>(n / 2 + i / 2 + (i % 2) * n);
-    }
+    constexpr auto items = std::make_index_sequence<n>();
     Vector rows[n], mixed[n];
     for (int i = 0; i < n; ++i) rows[i] = load<Vector>(from + i * from_stride);
     for (int round = 1; round < n; round *= 2) {
       for (int i = 0; i < n / 2; ++i) {
-        mixed[2 * i] = __builtin_shuffle(rows[i], rows[i + n / 2], low);
-        mixed[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + n / 2], high);
+        mixed[2 * i] = interleave<T, false>(rows[i], rows[i + n / 2], items);
+        mixed[2 * i + 1] = interleave<T, true>(rows[i], rows[i + n / 2], items);
       }
       for (int i = 0; i < n; ++i) rows[i] = mixed[i];
     }
