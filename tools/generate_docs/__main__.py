@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import configuration
+
 import operators
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-import torch_pjrt  # noqa: F401
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
+
+import torch_pjrt  # noqa: F401
 
 # Results that depend on a random stream: only shapes and dtypes are compared.
 RANDOM = re.compile(
@@ -146,7 +147,7 @@ def _difference(expected, got, random: bool) -> str | None:
 def _difference_of_values(wanted, found, random: bool) -> str | None:
     if not isinstance(wanted, torch.Tensor) or not isinstance(found, torch.Tensor):
         if type(wanted) is not type(found):
-            return f"got {found!r}, expected {wanted!r}"
+            return " ".join(f"got {found!r}, expected {wanted!r}".split())
         if wanted is None or random or not isinstance(wanted, bool | int | float | complex):
             return None
         wanted, found = torch.tensor(wanted), torch.tensor(found)
