@@ -321,7 +321,8 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   ROW("sign", kSign, kSame);
   ROW("sgn", kSgn, kSame);
   ROW("bitwise_not", kBitwiseNot, kSame);
-  ROW("conj_physical", kConjugate, kSame);
+  // conj_physical itself is PyTorch's composite, which differentiates; a row would hide that.
+  m.impl("conj_physical_", TORCH_FN((unary_<kConjugate, kSame>)));
   m.impl("_conj_physical", TORCH_FN((unary<kConjugate, kSame>)));
   m.impl("special_entr", TORCH_FN((unary<kEntropy, kFloating>)));
   m.impl("isnan", TORCH_FN(unary_test<kIsNan>));
