@@ -15,8 +15,12 @@ def fallbacks():
 def on_device(value):
     """The same value on xla; a view becomes the same view of the same storage."""
     if isinstance(value, torch.Tensor):
-        flat = torch.as_strided(value.detach(), (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0)
-        moved = torch.as_strided(flat.to("xla"), value.shape, value.stride(), value.storage_offset())
+        flat = torch.as_strided(
+            value.detach(), (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0
+        )
+        moved = torch.as_strided(
+            flat.to("xla"), value.shape, value.stride(), value.storage_offset()
+        )
         return moved.requires_grad_(value.requires_grad)
     if isinstance(value, (list, tuple)):
         return type(value)(on_device(v) for v in value)
@@ -33,7 +37,9 @@ def tensors_in(value):
 
 def copied(value):
     if isinstance(value, torch.Tensor):
-        flat = torch.as_strided(value.detach(), (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0)
+        flat = torch.as_strided(
+            value.detach(), (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0
+        )
         again = torch.as_strided(flat.clone(), value.shape, value.stride(), value.storage_offset())
         return again.requires_grad_(value.requires_grad)
     if isinstance(value, (list, tuple)):
@@ -44,17 +50,19 @@ def copied(value):
 def compare(expected, actual, rtol=None, atol=None, strides=True):
     expected, actual = tensors_in(expected), tensors_in(actual)
     assert len(expected) == len(actual)
-    for e, a in zip(expected, actual):
+    for e, a in zip(expected, actual, strict=True):
         assert a.device.type == "xla"
         assert a.dtype == e.dtype
         assert a.shape == e.shape
         if strides and e.numel() > 1:
             assert a.stride() == e.stride()
-        torch.testing.assert_close(a.detach().cpu(), e.detach(), rtol=rtol, atol=atol, equal_nan=True)
+        torch.testing.assert_close(
+            a.detach().cpu(), e.detach(), rtol=rtol, atol=atol, equal_nan=True
+        )
 
 
 def agree(function, *args, fallback=(), rtol=None, atol=None, strides=True, backward=False):
-    """Compares results, and what became of the arguments; no operator may fall back unless named."""
+    """Compares results and what became of the arguments; only named operators may fall back."""
     args = copied(args)
     moved = on_device(args)
     expected = function(*args)
@@ -75,7 +83,9 @@ def agree(function, *args, fallback=(), rtol=None, atol=None, strides=True, back
         compare(
             [t.grad for t in tensors_in(args) if t.requires_grad],
             [t.grad for t in tensors_in(moved) if t.requires_grad],
-            rtol, atol, strides=False,
+            rtol,
+            atol,
+            strides=False,
         )
 
 

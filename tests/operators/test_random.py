@@ -15,7 +15,9 @@ def cdf_distance(sample, cdf):
     n = x.numel()
     expected = cdf(x)
     steps = torch.arange(n + 1, dtype=torch.float64) / n
-    return max((expected - steps[:-1]).max().item(), (steps[1:] - expected).max().item()) * math.sqrt(n)
+    return max(
+        (expected - steps[:-1]).max().item(), (steps[1:] - expected).max().item()
+    ) * math.sqrt(n)
 
 
 def normal_cdf(x):
@@ -115,21 +117,23 @@ def test_randperm():
 
 def test_a_seed_repeats_the_stream():
     generator = torch.Generator(device="xla")
+
     def draw():
         return [
             torch.rand(7, device="xla", generator=generator).cpu(),
             torch.randn(3, 2, device="xla", generator=generator).cpu(),
             torch.randint(0, 100, (5,), device="xla", generator=generator).cpu(),
         ]
+
     generator.manual_seed(5)
     first = draw()
     state = generator.get_state()
     second = draw()
     generator.manual_seed(5)
-    for a, b in zip(first, draw()):
+    for a, b in zip(first, draw(), strict=True):
         assert torch.equal(a, b)
     generator.set_state(state)
-    for a, b in zip(second, draw()):
+    for a, b in zip(second, draw(), strict=True):
         assert torch.equal(a, b)
     assert not torch.equal(first[0], second[0])
     generator.manual_seed(6)
@@ -138,15 +142,26 @@ def test_a_seed_repeats_the_stream():
 
 def test_one_program_for_all_seeds_and_numbers():
     import torch_pjrt
+
     generator = torch.Generator(device="xla").manual_seed(1)
+
     def draw(scale):
         torch.empty(33, device="xla").uniform_(0, scale, generator=generator).cpu()
         torch.empty(33, device="xla").bernoulli_(scale / 10, generator=generator).cpu()
+
     draw(1.0)
-    before = {k: v for k, v in torch_pjrt._C.metrics_snapshot().items() if "compile" in k and "seconds" not in k}
+    before = {
+        k: v
+        for k, v in torch_pjrt._C.metrics_snapshot().items()
+        if "compile" in k and "seconds" not in k
+    }
     generator.manual_seed(2)
     draw(2.0)
-    after = {k: v for k, v in torch_pjrt._C.metrics_snapshot().items() if "compile" in k and "seconds" not in k}
+    after = {
+        k: v
+        for k, v in torch_pjrt._C.metrics_snapshot().items()
+        if "compile" in k and "seconds" not in k
+    }
     assert {k: v for k, v in after.items() if k in ("compile.calls", "compile.misses")} == {
         k: v for k, v in before.items() if k in ("compile.calls", "compile.misses")
     }

@@ -1,8 +1,8 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/IListRef.h>
+#include <ATen/native/TypeProperties.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/result_type.h>
-#include <ATen/native/TypeProperties.h>
 #include <torch/library.h>
 
 #include "aten/record.h"
@@ -25,9 +25,8 @@ constexpr Operator kCat{"aten::cat", [](Emission& e) {
 bool is_legacy_empty(const at::Tensor& tensor) { return tensor.dim() == 1 && tensor.size(0) == 0; }
 
 void check_shapes(const at::Tensor& first, const at::Tensor& tensor, int64_t dim, size_t position) {
-  TORCH_CHECK(first.dim() == tensor.dim(),
-              "Tensors must have same number of dimensions: got ", first.dim(), " and ",
-              tensor.dim());
+  TORCH_CHECK(first.dim() == tensor.dim(), "Tensors must have same number of dimensions: got ",
+              first.dim(), " and ", tensor.dim());
   for (int64_t d = 0; d < first.dim(); ++d) {
     TORCH_CHECK(d == dim || first.size(d) == tensor.size(d),
                 "Sizes of tensors must match except in dimension ", dim, ". Expected size ",
@@ -72,14 +71,12 @@ at::Tensor cat(const at::ITensorListRef& list, int64_t dim) {
   record.on(executor_of(given)).tensors(tensors).attribute(dim);
   const at::MemoryFormat format = common_format(tensors);
   if (format == at::MemoryFormat::Contiguous) return record.result(dtype, sizes);
-  const at::Tensor model = at::empty({0}, at::TensorOptions().device(at::kMeta).dtype(dtype))
-                               .resize_(sizes, format);
+  const at::Tensor model =
+      at::empty({0}, at::TensorOptions().device(at::kMeta).dtype(dtype)).resize_(sizes, format);
   return record.strided(dtype, sizes, model.strides());
 }
 
-TORCH_LIBRARY_IMPL(aten, XLA, m) {
-  m.impl("cat", TORCH_FN(cat));
-}
+TORCH_LIBRARY_IMPL(aten, XLA, m) { m.impl("cat", TORCH_FN(cat)); }
 
 }  // namespace
 }  // namespace torch_pjrt::aten

@@ -1,11 +1,9 @@
-#include <ATen/ops/narrow_copy_native.h>
-#include <ATen/ops/native_channel_shuffle_native.h>
 #include <ATen/ops/_conj_copy_native.h>
 #include <ATen/ops/_neg_view_copy_native.h>
 #include <ATen/ops/_reshape_alias_copy_native.h>
 #include <ATen/ops/alias_copy_native.h>
-#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/as_strided_copy_native.h>
+#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/as_strided_scatter_native.h>
 #include <ATen/ops/detach_copy_native.h>
 #include <ATen/ops/diag_embed_native.h>
@@ -13,6 +11,8 @@
 #include <ATen/ops/diagonal_scatter_native.h>
 #include <ATen/ops/expand_copy_native.h>
 #include <ATen/ops/lift_fresh_copy_native.h>
+#include <ATen/ops/narrow_copy_native.h>
+#include <ATen/ops/native_channel_shuffle_native.h>
 #include <ATen/ops/new_empty_strided_native.h>
 #include <ATen/ops/permute_copy_native.h>
 #include <ATen/ops/pixel_shuffle_native.h>
@@ -41,10 +41,11 @@ namespace torch_pjrt::aten {
 namespace {
 
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
-  TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ",
+  TORCH_CHECK(self.dim() > 2,
+              "channel_shuffle expects input with > 2 dims, but got input with sizes ",
               self.sizes());
-  TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive. Value of groups:",
-              groups);
+  TORCH_CHECK(groups > 0,
+              "Number of groups to divide channels in must be positive. Value of groups:", groups);
   TORCH_CHECK(self.size(1) % groups == 0, "Number of channels must be divisible by groups. Got ",
               self.size(1), " channels and ", groups, " groups.");
   return at::native::math_channel_shuffle(self, groups);

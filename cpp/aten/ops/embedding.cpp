@@ -18,8 +18,8 @@ constexpr Operator kEmbedding{
 void check_indices(const at::Tensor& indices) {
   TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
               "Expected tensor for argument #1 'indices' to have one of the following scalar "
-              "types: Long, Int; but got ", indices.toString(),
-              " instead (while checking arguments for embedding)");
+              "types: Long, Int; but got ",
+              indices.toString(), " instead (while checking arguments for embedding)");
 }
 
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices, int64_t padding_idx,
@@ -48,15 +48,15 @@ constexpr Operator kEmbeddingBackward{
       const int64_t count = index.dimension(0);
       Operand gradient = b.convert(b.reshape(e.operand(0), {count, width}), element);
       // Out of range is skipped, and so is the padding row.
-      if (padding >= 0) index = b.select(b.equal(index, padding), b.filled_like(index, rows), index);
+      if (padding >= 0)
+        index = b.select(b.equal(index, padding), b.filled_like(index, rows), index);
       if (by_frequency) {
         const Operand ones = b.ones({graph::ElementType::kS32, {count}});
-        const Operand counts =
-            b.scatter_slices(b.zeros({graph::ElementType::kS32, {rows}}), index, ones, 0,
-                             graph::Reducer::kAdd);
+        const Operand counts = b.scatter_slices(b.zeros({graph::ElementType::kS32, {rows}}), index,
+                                                ones, 0, graph::Reducer::kAdd);
         const Operand frequency = b.maximum(b.take(counts, index, 0), 1);
-        gradient = b.divide(gradient, b.broadcast_in_dim(b.convert(frequency, element),
-                                                         {count, width}, {0}));
+        gradient = b.divide(gradient,
+                            b.broadcast_in_dim(b.convert(frequency, element), {count, width}, {0}));
       }
       const Operand sum = b.scatter_slices(b.zeros({element, type.dimensions}), index, gradient, 0,
                                            graph::Reducer::kAdd);

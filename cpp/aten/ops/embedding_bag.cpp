@@ -43,11 +43,10 @@ constexpr Operator kForward{
       const Operand bag = b.subtract(emit_search(b, offsets, position, /*right=*/true), 1);
       // A padding row is sent to a bag that is not there.
       const Operand target =
-          padding < 0 ? bag
-                      : b.select(b.equal(indices, padding), b.filled_like(bag, bags), bag);
+          padding < 0 ? bag : b.select(b.equal(indices, padding), b.filled_like(bag, bags), bag);
       const Operand ones = b.ones({ElementType::kS32, {count}});
-      const Operand sizes = b.scatter_slices(b.zeros({ElementType::kS32, {bags}}), target, ones, 0,
-                                             Reducer::kAdd);
+      const Operand sizes =
+          b.scatter_slices(b.zeros({ElementType::kS32, {bags}}), target, ones, 0, Reducer::kAdd);
       Operand rows = b.convert(b.take(weight, indices, 0), element);
       if (weighted) {
         rows = b.multiply(rows, by_rows(b, b.convert(e.operand(3), element), {count, width}));
@@ -85,7 +84,8 @@ FourTensors embedding_bag(const at::Tensor& weight, const at::Tensor& indices,
                           bool sparse, const std::optional<at::Tensor>& per_sample_weights,
                           bool include_last_offset, int64_t padding_idx) {
   (void)scale_grad_by_freq;
-  TORCH_CHECK_NOT_IMPLEMENTED(!sparse, "embedding_bag: sparse gradients are not supported on "
+  TORCH_CHECK_NOT_IMPLEMENTED(!sparse,
+                              "embedding_bag: sparse gradients are not supported on "
                               "device xla; use sparse=False");
   TORCH_CHECK(indices.dim() == 1 || indices.dim() == 2,
               "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices.dim());
@@ -94,7 +94,8 @@ FourTensors embedding_bag(const at::Tensor& weight, const at::Tensor& indices,
   TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ",
               weight.dim());
   const bool weighted = per_sample_weights && per_sample_weights->defined();
-  TORCH_CHECK(!weighted || mode == kSum, "embedding_bag: per_sample_weights was not None. "
+  TORCH_CHECK(!weighted || mode == kSum,
+              "embedding_bag: per_sample_weights was not None. "
               "per_sample_weights is only supported for mode='sum'");
   TORCH_CHECK(!include_last_offset || offsets.size(0) >= 1,
               "include_last_offset: number of offset should be at least 1");
@@ -105,11 +106,10 @@ FourTensors embedding_bag(const at::Tensor& weight, const at::Tensor& indices,
   record.tensor(weight).tensor(flat).tensor(offsets).attribute(mode).attribute(padding_idx);
   record.optional(per_sample_weights);
   const at::ScalarType index = indices.scalar_type();
-  const auto results =
-      record.results({{weight.scalar_type(), {bags, weight.size(1)}},
-                      {index, {flat.numel()}},
-                      {index, {bags}},
-                      {index, {mode == kMax ? bags : 0, weight.size(1)}}});
+  const auto results = record.results({{weight.scalar_type(), {bags, weight.size(1)}},
+                                       {index, {flat.numel()}},
+                                       {index, {bags}},
+                                       {index, {mode == kMax ? bags : 0, weight.size(1)}}});
   return {results[0], results[1], results[2], results[3]};
 }
 
@@ -149,8 +149,8 @@ constexpr Operator kBackward{
       }
       if (by_frequency) {
         const Operand ones = b.ones({ElementType::kS32, {count}});
-        const Operand counts = b.scatter_slices(b.zeros({ElementType::kS32, {rows}}), index, ones,
-                                                0, Reducer::kAdd);
+        const Operand counts =
+            b.scatter_slices(b.zeros({ElementType::kS32, {rows}}), index, ones, 0, Reducer::kAdd);
         const Operand frequency = b.convert(b.take(counts, index, 0), element);
         updates = b.divide(updates, by_rows(b, frequency, {count, width}));
       }
@@ -204,14 +204,12 @@ constexpr Operator kSampleWeights{
       e.result(b.convert(products, type.element));
     }};
 
-at::Tensor embedding_bag_per_sample_weights_backward(const at::Tensor& grad,
-                                                     const at::Tensor& weight,
-                                                     const at::Tensor& indices,
-                                                     const at::Tensor& offsets,
-                                                     const at::Tensor& offset2bag, int64_t mode,
-                                                     int64_t padding_idx) {
+at::Tensor embedding_bag_per_sample_weights_backward(
+    const at::Tensor& grad, const at::Tensor& weight, const at::Tensor& indices,
+    const at::Tensor& offsets, const at::Tensor& offset2bag, int64_t mode, int64_t padding_idx) {
   (void)offsets;
-  TORCH_CHECK(mode == kSum, "embedding_bag_backward: per_sample_weights only supported for "
+  TORCH_CHECK(mode == kSum,
+              "embedding_bag_backward: per_sample_weights only supported for "
               "mode='sum'");
   return Record(kSampleWeights)
       .tensor(grad)

@@ -13,7 +13,9 @@ using graph::Reducer;
 
 Operand at_least_1d(StableHloBuilder& b, Operand x) { return x.rank() ? x : b.reshape(x, {1}); }
 
-int64_t size_of(const at::Tensor& tensor, int64_t dim) { return tensor.dim() ? tensor.size(dim) : 1; }
+int64_t size_of(const at::Tensor& tensor, int64_t dim) {
+  return tensor.dim() ? tensor.size(dim) : 1;
+}
 
 constexpr Operator kGather{
     "aten::gather", [](Emission& e) {
@@ -86,8 +88,10 @@ at::Tensor scatter_with(std::string name, const at::Tensor& self, int64_t dim,
   dim = at::maybe_wrap_dim(dim, self.dim());
   auto record = scatter_record(kScatter, std::move(name), self, dim, index, source);
   if (!record) return self.clone();
-  return record->tensor(source).attribute(dim).attribute(static_cast<int64_t>(reducer)).result(
-      self.scalar_type(), self.sizes());
+  return record->tensor(source)
+      .attribute(dim)
+      .attribute(static_cast<int64_t>(reducer))
+      .result(self.scalar_type(), self.sizes());
 }
 
 at::Tensor scatter_number(const at::Tensor& self, int64_t dim, const at::Tensor& index,
@@ -152,8 +156,7 @@ void emit_reduced(Emission& e) {
                    : b.scatter_elements(into, index, updates, dim, how);
   };
   if (!include_self) {
-    const Operand identity =
-        b.broadcast_to(b.identity(reducer, x.element()), source.dimensions());
+    const Operand identity = b.broadcast_to(b.identity(reducer, x.element()), source.dimensions());
     x = scatter(x, identity, Reducer::kOverwrite);
   }
   Operand reduced = scatter(x, source, reducer);
@@ -185,8 +188,9 @@ at::Tensor scatter_reduce_two(const at::Tensor& self, int64_t dim, const at::Ten
   auto record = scatter_record(kScatterReduce, "scatter_reduce", self, dim, index, src);
   if (!record) return self.clone();
   record->tensor(src).attribute(dim).attribute(static_cast<int64_t>(reducer));
-  return record->attribute(reduce == "mean").attribute(include_self).result(self.scalar_type(),
-                                                                            self.sizes());
+  return record->attribute(reduce == "mean")
+      .attribute(include_self)
+      .result(self.scalar_type(), self.sizes());
 }
 
 at::Tensor index_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index,

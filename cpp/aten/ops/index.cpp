@@ -7,21 +7,21 @@
 namespace torch_pjrt::aten {
 namespace {
 
-constexpr Operator kIndex{
-    "aten::index", [](Emission& e) {
-      StableHloBuilder& b = e.builder();
-      const Operand x = e.operand(0);
-      if (e.result_type().element_count() == 0) return e.result(b.zeros(e.result_type()));
-      const EmittedIndex index = emit_index(e, 1, x);
-      graph::GatherDimensions d;
-      d.offset = index.window;
-      d.collapsed_slice = index.dims;
-      d.start_index_map = index.dims;
-      d.index_vector = index.vectors.rank() - 1;
-      graph::Dimensions slice = x.dimensions();
-      for (int64_t dim : index.dims) slice[static_cast<size_t>(dim)] = 1;
-      e.result(b.gather(x, index.vectors, d, slice));
-    }};
+constexpr Operator kIndex{"aten::index", [](Emission& e) {
+                            StableHloBuilder& b = e.builder();
+                            const Operand x = e.operand(0);
+                            if (e.result_type().element_count() == 0)
+                              return e.result(b.zeros(e.result_type()));
+                            const EmittedIndex index = emit_index(e, 1, x);
+                            graph::GatherDimensions d;
+                            d.offset = index.window;
+                            d.collapsed_slice = index.dims;
+                            d.start_index_map = index.dims;
+                            d.index_vector = index.vectors.rank() - 1;
+                            graph::Dimensions slice = x.dimensions();
+                            for (int64_t dim : index.dims) slice[static_cast<size_t>(dim)] = 1;
+                            e.result(b.gather(x, index.vectors, d, slice));
+                          }};
 
 // CPU walks self and the indices as one elementwise loop, and that loop orders the result.
 std::optional<c10::DimVector> index_strides(const at::Tensor& self, const IndexPlan& plan) {
@@ -55,9 +55,7 @@ at::Tensor index(const at::Tensor& self, const c10::List<std::optional<at::Tenso
   return record.strided(self.scalar_type(), plan.sizes, *strides);
 }
 
-TORCH_LIBRARY_IMPL(aten, XLA, m) {
-  m.impl("index.Tensor", TORCH_FN(index));
-}
+TORCH_LIBRARY_IMPL(aten, XLA, m) { m.impl("index.Tensor", TORCH_FN(index)); }
 
 }  // namespace
 }  // namespace torch_pjrt::aten

@@ -55,8 +55,8 @@ bool put_by_mask(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& i
   const at::Tensor mask = indices.get(static_cast<size_t>(position))->to(self.device());
   const int64_t after = self.dim() - position - mask.dim();
   if (mask.dim() == 0 || after < 0) return false;
-  if (mask.sizes() != self.sizes().slice(static_cast<size_t>(position),
-                                         static_cast<size_t>(mask.dim()))) {
+  if (mask.sizes() !=
+      self.sizes().slice(static_cast<size_t>(position), static_cast<size_t>(mask.dim()))) {
     return false;
   }
   // values: [before..., selected, after...]
@@ -102,9 +102,7 @@ at::Tensor& index_put_impl_(at::Tensor& self, const c10::List<std::optional<at::
   return self;
 }
 
-TORCH_LIBRARY_IMPL(aten, XLA, m) {
-  m.impl("_index_put_impl_", TORCH_FN(index_put_impl_));
-}
+TORCH_LIBRARY_IMPL(aten, XLA, m) { m.impl("_index_put_impl_", TORCH_FN(index_put_impl_)); }
 
 }  // namespace
 }  // namespace torch_pjrt::aten

@@ -1,7 +1,6 @@
 #include <ATen/WrapDimUtils.h>
 #include <torch/library.h>
 
-#include "aten/layout.h"
 #include "aten/ops/indexing.h"
 
 // Indexing one dimension with a list: index_select and the writes that go with it; take and put,
@@ -14,33 +13,35 @@ using graph::Reducer;
 // A 0-dim tensor as one of one dimension.
 Operand at_least_1d(StableHloBuilder& b, Operand x) { return x.rank() ? x : b.reshape(x, {1}); }
 
-constexpr Operator kIndexSelect{
-    "aten::index_select", [](Emission& e) {
-      StableHloBuilder& b = e.builder();
-      const int64_t dim = e.attributes.integer();
-      const graph::Type& type = e.result_type();
-      if (type.element_count() == 0) return e.result(b.zeros(type));
-      const Operand x = at_least_1d(b, e.operand(0));
-      const Operand index = narrowed(b, b.flatten(e.operand(1)), x.dimension(dim));
-      e.result(b.reshape(b.take(x, index, dim), type.dimensions));
-    }};
+constexpr Operator kIndexSelect{"aten::index_select", [](Emission& e) {
+                                  StableHloBuilder& b = e.builder();
+                                  const int64_t dim = e.attributes.integer();
+                                  const graph::Type& type = e.result_type();
+                                  if (type.element_count() == 0) return e.result(b.zeros(type));
+                                  const Operand x = at_least_1d(b, e.operand(0));
+                                  const Operand index =
+                                      narrowed(b, b.flatten(e.operand(1)), x.dimension(dim));
+                                  e.result(b.reshape(b.take(x, index, dim), type.dimensions));
+                                }};
 
 at::Tensor index_select(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   check_index_list("index_select", index);
   c10::DimVector sizes(self.sizes());
   if (self.dim() == 0) {
-    TORCH_CHECK(index.numel() == 1,
-                "index_select(): Index to scalar can have only 1 value, got ", index.numel(),
-                " value(s)");
+    TORCH_CHECK(index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got ",
+                index.numel(), " value(s)");
   } else {
     sizes[static_cast<size_t>(dim)] = index.numel();
   }
   const int64_t size = self.dim() ? self.size(dim) : 1;
   TORCH_CHECK_INDEX(size != 0 || index.numel() == 0, "index out of range in self");
   check_index_range(kIndexSelect, index, size, false);
-  return Record(kIndexSelect).tensor(self).tensor(index).attribute(dim).result(self.scalar_type(),
-                                                                               sizes);
+  return Record(kIndexSelect)
+      .tensor(self)
+      .tensor(index)
+      .attribute(dim)
+      .result(self.scalar_type(), sizes);
 }
 
 // attributes: dim, reducer; operands: self, index, source and, scaled, alpha
@@ -55,8 +56,7 @@ void emit_slices(Emission& e) {
   sizes[static_cast<size_t>(dim)] = index.dimension(0);
   Operand source = b.reshape(e.operand(2), sizes);
   if (kScaled) source = b.multiply(source, b.broadcast_to(e.operand(3), sizes));
-  e.result(b.reshape(b.scatter_slices(x, index, source, dim, reducer),
-                     e.result_type().dimensions));
+  e.result(b.reshape(b.scatter_slices(x, index, source, dim, reducer), e.result_type().dimensions));
 }
 
 constexpr Operator kIndexAdd{"aten::index_add", emit_slices<false>};
@@ -71,8 +71,9 @@ at::Tensor write_slices(const Operator& op, const at::Tensor& self, int64_t dim,
   Record record(op);
   record.tensor(self).tensor(index).tensor(source);
   if (alpha) record.number(*alpha, self.scalar_type());
-  return record.attribute(dim).attribute(static_cast<int64_t>(reducer)).result(self.scalar_type(),
-                                                                               self.sizes());
+  return record.attribute(dim)
+      .attribute(static_cast<int64_t>(reducer))
+      .result(self.scalar_type(), self.sizes());
 }
 
 at::Tensor index_add(const at::Tensor& self, int64_t dim, const at::Tensor& index,
@@ -131,9 +132,8 @@ at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& i
 
 at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index,
                               const at::Tensor& value) {
-  TORCH_CHECK(value.dim() == 0,
-              "Only supports 0-dimension value tensor, but got tensor with ", value.dim(),
-              " dimensions.");
+  TORCH_CHECK(value.dim() == 0, "Only supports 0-dimension value tensor, but got tensor with ",
+              value.dim(), " dimensions.");
   if (value.device().is_cpu()) return index_fill_scalar(self, dim, index, value.item());
   Record record = index_fill_record(self, at::maybe_wrap_dim(dim, self.dim()), index);
   if (self.numel() && index.numel()) record.tensor(value).write_to(self);
@@ -157,9 +157,7 @@ at::Tensor take(const at::Tensor& self, const at::Tensor& index) {
   check_index_range(kTake, index, self.numel(), true);
   Record record(kTake);
   record.tensor(self).tensor(index);
-  const auto strides = elementwise_strides(index, index.sizes());
-  if (!strides) return record.result(self.scalar_type(), index.sizes());
-  return record.strided(self.scalar_type(), index.sizes(), *strides);
+  return record.result(self.scalar_type(), index.sizes());
 }
 
 // attributes: accumulate
@@ -184,7 +182,8 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
               self.scalar_type(), " and source.dtype = ", source.scalar_type());
   TORCH_CHECK(index.numel() == source.numel(),
               "put_(): Expected source and index to have the same number of elements, but got "
-              "source.numel() = ", source.numel(), ", index.numel() = ", index.numel());
+              "source.numel() = ",
+              source.numel(), ", index.numel() = ", index.numel());
   TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0,
                     "put_(): Tried to put elements into an empty tensor");
   if (index.numel() == 0) return self;

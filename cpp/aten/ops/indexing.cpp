@@ -31,10 +31,9 @@ std::vector<at::Tensor> expand_masks(const at::Tensor& self,
       const int64_t target = static_cast<int64_t>(expanded.size()) + d;
       TORCH_CHECK_INDEX(target < self.dim(), "too many indices for tensor of dimension ",
                         self.dim());
-      TORCH_CHECK_INDEX(index.size(d) == self.size(target), "The shape of the mask ",
-                        index.sizes(), " at index ", d,
-                        " does not match the shape of the indexed tensor ", self.sizes(),
-                        " at index ", target);
+      TORCH_CHECK_INDEX(index.size(d) == self.size(target), "The shape of the mask ", index.sizes(),
+                        " at index ", d, " does not match the shape of the indexed tensor ",
+                        self.sizes(), " at index ", target);
     }
     const at::Tensor places = at::nonzero(index);
     for (int64_t d = 0; d < index.dim(); ++d) expanded.push_back(places.select(1, d));
@@ -138,8 +137,8 @@ EmittedIndex emit_index(Emission& e, size_t first_operand, Operand self) {
 }
 
 void check_index_list(std::string_view name, const at::Tensor& index) {
-  TORCH_CHECK_INDEX(index.dim() <= 1, name, "(): Index is supposed to be a vector, but got dim: ",
-                    index.dim());
+  TORCH_CHECK_INDEX(index.dim() <= 1, name,
+                    "(): Index is supposed to be a vector, but got dim: ", index.dim());
   TORCH_CHECK(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt, name,
               "(): Expected dtype int32/int64 for index but got: ", index.scalar_type());
 }
@@ -152,16 +151,17 @@ void check_slices(std::string_view name, const at::Tensor& self, int64_t dim,
               self.scalar_type(), " and (source) ", source.scalar_type());
   TORCH_CHECK(source.dim() == self.dim() || source.dim() == 0 || self.dim() == 0, name,
               "(): When source and destination are not scalars, their dimensionality must match. "
-              "Source dimensionality (", source.dim(), "), destination dimensionality (",
-              self.dim(), ")");
+              "Source dimensionality (",
+              source.dim(), "), destination dimensionality (", self.dim(), ")");
   const int64_t count = source.dim() == 0 ? 1 : source.size(dim);
   TORCH_CHECK_INDEX(index.numel() == count, name, "(): Number of indices (", index.numel(),
                     ") should be equal to source.size(dim): (", count, "), for dim: ", dim);
   for (int64_t d = 0; d < self.dim() && source.dim(); ++d) {
     TORCH_CHECK(d == dim || self.size(d) == source.size(d), name,
                 "(): Source/destination tensor must have same slice shapes. Destination slice "
-                "shape: ", self.sizes(), " at dimension ", dim, " and source slice shape: ",
-                source.sizes(), " at dimension ", dim, ".");
+                "shape: ",
+                self.sizes(), " at dimension ", dim, " and source slice shape: ", source.sizes(),
+                " at dimension ", dim, ".");
   }
 }
 

@@ -74,8 +74,9 @@ at::Tensor masked_fill_tensor(const at::Tensor& self, const at::Tensor& mask,
                               const at::Tensor& value) {
   check_value(value);
   if (value.device().is_cpu()) return masked_fill_scalar(self, mask, value.item());
-  return fill_record(self, mask).tensor(value).result(self.scalar_type(),
-                                                      broadcast_sizes(self, mask));
+  return fill_record(self, mask)
+      .tensor(value)
+      .result(self.scalar_type(), broadcast_sizes(self, mask));
 }
 
 // The n-th selected element takes source's n-th element.

@@ -16,9 +16,8 @@ constexpr Operator kFault{
     "aten::multinomial.check", [](Emission& e) {
       StableHloBuilder& b = e.builder();
       const Operand x = e.operand(0);
-      const Operand valid =
-          b.bit_and(b.greater_equal(x, 0), b.less(x, b.broadcast_to(b.highest(x.element()),
-                                                                    x.dimensions())));
+      const Operand valid = b.bit_and(
+          b.greater_equal(x, 0), b.less(x, b.broadcast_to(b.highest(x.element()), x.dimensions())));
       const Operand all = b.reduce(valid, graph::Reducer::kAnd, graph::all_dims(x));
       const Operand some = b.reduce(b.greater(x, 0), graph::Reducer::kOr, {-1});
       const Operand every = some.rank() ? b.reduce(some, graph::Reducer::kAnd, {0}) : some;
@@ -35,8 +34,7 @@ constexpr Operator kDistinct{
       const Operand weights = e.operand(2);
       const ElementType element = random_element(weights.element());
       RandomNumbers numbers(e, weights.dimensions(), element == ElementType::kF64 ? 2 : 1);
-      const Operand score =
-          b.divide(b.convert(weights, element), numbers.exponential(element));
+      const Operand score = b.divide(b.convert(weights, element), numbers.exponential(element));
       const int64_t count = e.result_type().dimensions.back();
       if (count == 1) return e.result(b.argmax(score, -1, ElementType::kS64, true).second);
       const Operand order = b.sort_with_indices(score, -1, /*descending=*/true).second;
@@ -57,8 +55,8 @@ constexpr Operator kRepeated{
       weights = b.reshape(weights, {-1, categories});
       u = b.reshape(u, {weights.dimension(0), -1});
       const Operand sums = b.cumulative(weights, 1, graph::Reducer::kAdd);
-      const Operand total = b.broadcast_to(b.slice_dim(sums, 1, categories - 1, categories),
-                                           u.dimensions());
+      const Operand total =
+          b.broadcast_to(b.slice_dim(sums, 1, categories - 1, categories), u.dimensions());
       // A product that rounds up to the total would fall behind the last category.
       const Operand place = b.multiply(u, total);
       const Operand inside = b.select(b.less(place, total), place, b.zeros_like(place));
@@ -69,9 +67,9 @@ constexpr Operator kRepeated{
 at::Tensor multinomial(const at::Tensor& self, int64_t count, bool replacement,
                        std::optional<at::Generator> generator) {
   TORCH_CHECK(self.dim() > 0 && self.dim() <= 2, "prob_dist must be 1 or 2 dim");
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
-              "multinomial only supports floating-point dtypes for input, got: ",
-              self.scalar_type());
+  TORCH_CHECK(
+      at::isFloatingType(self.scalar_type()),
+      "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
   TORCH_CHECK(count > 0, "cannot sample n_sample <= 0 samples");
   TORCH_CHECK(replacement || count <= self.size(-1),
               "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
@@ -85,15 +83,12 @@ at::Tensor multinomial(const at::Tensor& self, int64_t count, bool replacement,
   const bool repeated = replacement && count > 1;
   Record record(repeated ? kRepeated : kDistinct);
   record.on(executor_of(self));
-  take_random(record, self, generator,
-              repeated ? c10::multiply_integers(sizes) : self.numel(),
+  take_random(record, self, generator, repeated ? c10::multiply_integers(sizes) : self.numel(),
               random_words(self.scalar_type()));
   return record.tensor(self).result(at::kLong, sizes);
 }
 
-TORCH_LIBRARY_IMPL(aten, XLA, m) {
-  m.impl("multinomial", TORCH_FN(multinomial));
-}
+TORCH_LIBRARY_IMPL(aten, XLA, m) { m.impl("multinomial", TORCH_FN(multinomial)); }
 
 }  // namespace
 }  // namespace torch_pjrt::aten

@@ -22,20 +22,20 @@ at::Tensor finish(Record& record, const at::Tensor& self, at::IntArrayRef sizes)
 }
 
 // attributes: low, high of every dimension; operand 1: the value
-constexpr Operator kConstantPad{
-    "aten::constant_pad_nd", [](Emission& e) {
-      StableHloBuilder& b = e.builder();
-      const graph::Dimensions low(e.attributes.list());
-      const graph::Dimensions high(e.attributes.list());
-      e.result(b.pad(e.operand(0), e.operand(1), low, high));
-    }};
+constexpr Operator kConstantPad{"aten::constant_pad_nd", [](Emission& e) {
+                                  StableHloBuilder& b = e.builder();
+                                  const graph::Dimensions low(e.attributes.list());
+                                  const graph::Dimensions high(e.attributes.list());
+                                  e.result(b.pad(e.operand(0), e.operand(1), low, high));
+                                }};
 
 at::Tensor constant_pad_nd(const at::Tensor& self, at::IntArrayRef pad, const at::Scalar& value) {
   TORCH_CHECK(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ", pad.size());
   const int64_t padded = static_cast<int64_t>(pad.size()) / 2;
-  TORCH_CHECK(self.dim() >= padded, "Length of pad should be no more than twice the number of "
-              "dimensions of the input. Pad length is ", pad.size(), " while the input has ",
-              self.dim(), " dimensions.");
+  TORCH_CHECK(self.dim() >= padded,
+              "Length of pad should be no more than twice the number of "
+              "dimensions of the input. Pad length is ",
+              pad.size(), " while the input has ", self.dim(), " dimensions.");
   c10::DimVector sizes(self.sizes()), low(sizes.size(), 0), high(sizes.size(), 0);
   for (int64_t i = 0; i < padded; ++i) {
     const size_t d = static_cast<size_t>(self.dim() - 1 - i);
@@ -70,25 +70,27 @@ Operand border(StableHloBuilder& b, Operand x, int64_t dim, int64_t count, bool 
 }
 
 // attributes: kind, padding (low and high, last dimension first)
-constexpr Operator kBorderPad{
-    "aten::border_pad", [](Emission& e) {
-      StableHloBuilder& b = e.builder();
-      if (e.result_type().element_count() == 0) return e.result(b.zeros(e.result_type()));
-      const Border kind = static_cast<Border>(e.attributes.integer());
-      const graph::Dimensions padding(e.attributes.list());
-      Operand x = e.operand(0);
-      for (size_t i = 0; i < padding.size() / 2; ++i) {
-        const int64_t dim = x.rank() - 1 - static_cast<int64_t>(i), size = x.dimension(dim);
-        const int64_t low = padding[2 * i], high = padding[2 * i + 1];
-        Operands parts;
-        if (low > 0) parts.push_back(border(b, x, dim, low, true, kind));
-        parts.push_back(b.slice_dim(x, dim, std::max<int64_t>(0, -low),
-                                    size - std::max<int64_t>(0, -high)));
-        if (high > 0) parts.push_back(border(b, x, dim, high, false, kind));
-        x = b.concatenate(parts, dim);
-      }
-      e.result(x);
-    }};
+constexpr Operator kBorderPad{"aten::border_pad", [](Emission& e) {
+                                StableHloBuilder& b = e.builder();
+                                if (e.result_type().element_count() == 0)
+                                  return e.result(b.zeros(e.result_type()));
+                                const Border kind = static_cast<Border>(e.attributes.integer());
+                                const graph::Dimensions padding(e.attributes.list());
+                                Operand x = e.operand(0);
+                                for (size_t i = 0; i < padding.size() / 2; ++i) {
+                                  const int64_t dim = x.rank() - 1 - static_cast<int64_t>(i),
+                                                size = x.dimension(dim);
+                                  const int64_t low = padding[2 * i], high = padding[2 * i + 1];
+                                  Operands parts;
+                                  if (low > 0) parts.push_back(border(b, x, dim, low, true, kind));
+                                  parts.push_back(b.slice_dim(x, dim, std::max<int64_t>(0, -low),
+                                                              size - std::max<int64_t>(0, -high)));
+                                  if (high > 0)
+                                    parts.push_back(border(b, x, dim, high, false, kind));
+                                  x = b.concatenate(parts, dim);
+                                }
+                                e.result(x);
+                              }};
 
 // Adds up, in one dimension of `size` elements, what the border took from it.
 Operand returned_border(StableHloBuilder& b, Operand gradient, int64_t dim, int64_t size,
@@ -147,10 +149,11 @@ c10::DimVector padded_sizes(const at::Tensor& self, at::IntArrayRef padding, Bor
   for (size_t i = 0; i < kDims; ++i) {
     const size_t d = sizes.size() - 1 - i;
     const int64_t size = sizes[d], low = padding[2 * i], high = padding[2 * i + 1];
-    TORCH_CHECK(kind == Border::kReplication || (low < size && high < size),
-                "Argument #", 2 * kDims + 2 - 2 * i,
+    TORCH_CHECK(kind == Border::kReplication || (low < size && high < size), "Argument #",
+                2 * kDims + 2 - 2 * i,
                 ": Padding size should be less than the corresponding input dimension, but got: "
-                "padding (", low, ", ", high, ") at dimension ", d, " of input ", self.sizes());
+                "padding (",
+                low, ", ", high, ") at dimension ", d, " of input ", self.sizes());
     sizes[d] = size + low + high;
     TORCH_CHECK(sizes[d] >= 1, "input (size ", size, " at dimension ", d,
                 ") is too small. Calculated output size: ", sizes[d]);
@@ -170,8 +173,9 @@ template <int kDims, Border kKind>
 at::Tensor border_pad_backward(const at::Tensor& grad, const at::Tensor& self,
                                at::IntArrayRef padding) {
   const c10::DimVector sizes = padded_sizes<kDims>(self, padding, kKind);
-  TORCH_CHECK(grad.sizes() == at::IntArrayRef(sizes), "gradOutput shape unexpected. Expected: ",
-              at::IntArrayRef(sizes), ", Got: ", grad.sizes());
+  TORCH_CHECK(grad.sizes() == at::IntArrayRef(sizes),
+              "gradOutput shape unexpected. Expected: ", at::IntArrayRef(sizes),
+              ", Got: ", grad.sizes());
   Record record(kBorderPadBackward);
   record.tensor(grad).attribute(static_cast<int64_t>(kKind)).attribute(padding);
   return finish(record, self, self.sizes());

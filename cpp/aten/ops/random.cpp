@@ -15,10 +15,14 @@ using OptionalGenerator = std::optional<at::Generator>;
 // Random bits of a uniform number, as many as the dtype's mantissa has.
 int uniform_bits(ElementType element) {
   switch (element) {
-    case ElementType::kF64: return 53;
-    case ElementType::kF16: return 11;
-    case ElementType::kBF16: return 8;
-    default: return 24;
+    case ElementType::kF64:
+      return 53;
+    case ElementType::kF16:
+      return 11;
+    case ElementType::kBF16:
+      return 8;
+    default:
+      return 24;
   }
 }
 
@@ -48,14 +52,14 @@ c10::ScalarType parameter_dtype(const at::Tensor& self) {
 }
 
 // operands: from, to - from
-constexpr Operator kUniform{
-    "aten::uniform", [](Emission& e) {
-      StableHloBuilder& b = e.builder();
-      const ElementType element = e.result_type().element;
-      Operand x = numbers_for(e).uniform(random_element(element), uniform_bits(element));
-      x = b.add(b.multiply(x, spread(e, 3)), spread(e, 2));
-      e.result(b.convert(x, element));
-    }};
+constexpr Operator kUniform{"aten::uniform", [](Emission& e) {
+                              StableHloBuilder& b = e.builder();
+                              const ElementType element = e.result_type().element;
+                              Operand x = numbers_for(e).uniform(random_element(element),
+                                                                 uniform_bits(element));
+                              x = b.add(b.multiply(x, spread(e, 3)), spread(e, 2));
+                              e.result(b.convert(x, element));
+                            }};
 
 template <typename RNG>
 struct UniformKernel {
@@ -113,19 +117,20 @@ at::Tensor normal_tensor_tensor(const at::Tensor& mean, const at::Tensor& std,
 }
 
 // operands: mean, deviation of the logarithm
-constexpr Operator kLogNormal{
-    "aten::log_normal", [](Emission& e) {
-      StableHloBuilder& b = e.builder();
-      const ElementType element = e.result_type().element;
-      const Operand z = numbers_for(e).normal(random_element(element));
-      const Operand logarithm = b.add(b.multiply(z, spread(e, 3)), spread(e, 2));
-      e.result(b.convert(b.exponential(logarithm), element));
-    }};
+constexpr Operator kLogNormal{"aten::log_normal", [](Emission& e) {
+                                StableHloBuilder& b = e.builder();
+                                const ElementType element = e.result_type().element;
+                                const Operand z = numbers_for(e).normal(random_element(element));
+                                const Operand logarithm =
+                                    b.add(b.multiply(z, spread(e, 3)), spread(e, 2));
+                                e.result(b.convert(b.exponential(logarithm), element));
+                              }};
 
 void check_continuous(const char* name, const at::Tensor& self) {
   TORCH_CHECK(at::isFloatingType(self.scalar_type()), name,
               " distribution is a continuous probability distribution. dtype must be a floating "
-              "point but you specified ", self.dtype());
+              "point but you specified ",
+              self.dtype());
 }
 
 template <typename RNG>
@@ -144,13 +149,13 @@ at::Tensor& log_normal_(at::Tensor& self, double mean, double std, OptionalGener
 }
 
 // operand: the mean
-constexpr Operator kExponential{
-    "aten::exponential", [](Emission& e) {
-      StableHloBuilder& b = e.builder();
-      const ElementType element = e.result_type().element;
-      const Operand x = numbers_for(e).exponential(random_element(element));
-      e.result(b.convert(b.multiply(x, spread(e, 2)), element));
-    }};
+constexpr Operator kExponential{"aten::exponential", [](Emission& e) {
+                                  StableHloBuilder& b = e.builder();
+                                  const ElementType element = e.result_type().element;
+                                  const Operand x =
+                                      numbers_for(e).exponential(random_element(element));
+                                  e.result(b.convert(b.multiply(x, spread(e, 2)), element));
+                                }};
 
 template <typename RNG>
 struct ExponentialKernel {

@@ -83,7 +83,7 @@ namespace {
 // sqrt(2) erf_inv(1 - 2 p) for a tail p in (0, 0.5], with Giles' polynomials in w = -log(4p(1-p)).
 // Going from the tail keeps it exact where 1 - 2p would round to 1.
 Operand deviation_of_tail(StableHloBuilder& b, Operand p) {
-  constexpr double kCentre[] = {2.81022636e-08, 3.43273939e-07,  -3.5233877e-06,
+  constexpr double kCentre[] = {2.81022636e-08,  3.43273939e-07, -3.5233877e-06,
                                 -4.39150654e-06, 0.00021858087,  -0.00125372503,
                                 -0.00417768164,  0.246640727,    1.50140941};
   constexpr double kTail[] = {-0.000200214257, 0.000100950558, 0.00134934322,
@@ -91,12 +91,11 @@ Operand deviation_of_tail(StableHloBuilder& b, Operand p) {
                               0.00943887047,   1.00167406,     2.83297682};
   const Operand w = b.negate(b.log(b.multiply(b.multiply(p, b.subtract(1.0, p)), 4.0)));
   const Operand centre = b.less(w, 5.0);
-  const Operand t = b.select(centre, b.subtract(w, 2.5),
-                             b.subtract(b.sqrt(b.maximum(w, 0.0)), 3.0));
+  const Operand t =
+      b.select(centre, b.subtract(w, 2.5), b.subtract(b.sqrt(b.maximum(w, 0.0)), 3.0));
   Operand polynomial = b.select(centre, b.filled_like(p, kCentre[0]), b.filled_like(p, kTail[0]));
   for (size_t i = 1; i < std::size(kCentre); ++i) {
-    const Operand term =
-        b.select(centre, b.filled_like(p, kCentre[i]), b.filled_like(p, kTail[i]));
+    const Operand term = b.select(centre, b.filled_like(p, kCentre[i]), b.filled_like(p, kTail[i]));
     polynomial = b.add(term, b.multiply(polynomial, t));
   }
   const Operand x = b.subtract(1.0, b.multiply(p, 2.0));

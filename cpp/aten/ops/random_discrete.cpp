@@ -21,8 +21,8 @@ constexpr Operator kBernoulli{
       const graph::Type& type = e.result_type();
       RandomNumbers numbers(e, type.dimensions, 1);
       const Operand bits = b.convert(numbers.bits32(), ElementType::kS64);
-      e.result(b.convert(b.less(bits, b.broadcast_to(e.operand(2), type.dimensions)),
-                         type.element));
+      e.result(
+          b.convert(b.less(bits, b.broadcast_to(e.operand(2), type.dimensions)), type.element));
     }};
 // operand: the probabilities
 constexpr Operator kBernoulliTensor{
@@ -115,19 +115,32 @@ struct RandomFromToKernel {
 // Every integer up to the largest, or every one that the mantissa of a floating dtype holds.
 uint64_t whole_range(c10::ScalarType dtype) {
   switch (dtype) {
-    case at::kBool: return 2;
-    case at::kByte: return uint64_t{1} << 8;
-    case at::kChar: return uint64_t{1} << 7;
-    case at::kShort: return uint64_t{1} << 15;
-    case at::kInt: return uint64_t{1} << 31;
-    case at::kLong: return uint64_t{1} << 63;
-    case at::kUInt16: return uint64_t{1} << 16;
-    case at::kUInt32: return uint64_t{1} << 32;
-    case at::kUInt64: return 0;
-    case at::kDouble: return (uint64_t{1} << 53) + 1;
-    case at::kFloat: return (uint64_t{1} << 24) + 1;
-    case at::kHalf: return (uint64_t{1} << 11) + 1;
-    case at::kBFloat16: return (uint64_t{1} << 8) + 1;
+    case at::kBool:
+      return 2;
+    case at::kByte:
+      return uint64_t{1} << 8;
+    case at::kChar:
+      return uint64_t{1} << 7;
+    case at::kShort:
+      return uint64_t{1} << 15;
+    case at::kInt:
+      return uint64_t{1} << 31;
+    case at::kLong:
+      return uint64_t{1} << 63;
+    case at::kUInt16:
+      return uint64_t{1} << 16;
+    case at::kUInt32:
+      return uint64_t{1} << 32;
+    case at::kUInt64:
+      return 0;
+    case at::kDouble:
+      return (uint64_t{1} << 53) + 1;
+    case at::kFloat:
+      return (uint64_t{1} << 24) + 1;
+    case at::kHalf:
+      return (uint64_t{1} << 11) + 1;
+    case at::kBFloat16:
+      return (uint64_t{1} << 8) + 1;
     default:
       TORCH_CHECK_NOT_IMPLEMENTED(false, "\"random_kernel\" not implemented for '", dtype, "'");
   }
@@ -142,8 +155,7 @@ struct RandomKernel {
 };
 
 at::Tensor& random_(at::Tensor& self, OptionalGenerator generator) {
-  return at::native::templates::random_impl<RandomKernel, XlaGenerator>(self,
-                                                                        std::move(generator));
+  return at::native::templates::random_impl<RandomKernel, XlaGenerator>(self, std::move(generator));
 }
 
 at::Tensor& random_from_(at::Tensor& self, int64_t from, std::optional<int64_t> to,

@@ -19,20 +19,18 @@ c10::ScalarType working_dtype(c10::ScalarType dtype) {
   return at::isIntegralType(dtype, true) ? at::kLong : at::kDouble;
 }
 
-constexpr Operator kCount{"aten::arange.count", [](Emission& e) {
-                            e.result(e.builder().iota(e.result_type(), 0));
-                          }};
+constexpr Operator kCount{"aten::arange.count",
+                          [](Emission& e) { e.result(e.builder().iota(e.result_type(), 0)); }};
 // operands: start, step
-constexpr Operator kArange{
-    "aten::arange", [](Emission& e) {
-      StableHloBuilder& b = e.builder();
-      const graph::Type& type = e.result_type();
-      const ElementType working = e.operand(0).element();
-      Operand x = b.iota({working, type.dimensions}, 0);
-      x = b.multiply(x, b.broadcast_to(e.operand(1), type.dimensions));
-      x = b.add(b.broadcast_to(e.operand(0), type.dimensions), x);
-      e.result(b.convert(x, type.element));
-    }};
+constexpr Operator kArange{"aten::arange", [](Emission& e) {
+                             StableHloBuilder& b = e.builder();
+                             const graph::Type& type = e.result_type();
+                             const ElementType working = e.operand(0).element();
+                             Operand x = b.iota({working, type.dimensions}, 0);
+                             x = b.multiply(x, b.broadcast_to(e.operand(1), type.dimensions));
+                             x = b.add(b.broadcast_to(e.operand(0), type.dimensions), x);
+                             e.result(b.convert(x, type.element));
+                           }};
 
 // Number of elements of a range, by PyTorch's own rule for the dtype.
 int64_t range_length(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
@@ -92,7 +90,8 @@ Operand spaced(Emission& e, ElementType working) {
   const Operand step =
       b.broadcast_to(b.divide(b.subtract(end, start), b.scalar(working, steps - 1)), sizes);
   const Operand count = b.iota({ElementType::kS64, sizes}, 0);
-  const Operand up = b.add(b.broadcast_to(start, sizes), b.multiply(step, b.convert(count, working)));
+  const Operand up =
+      b.add(b.broadcast_to(start, sizes), b.multiply(step, b.convert(count, working)));
   const Operand left = b.subtract(b.filled_like(count, steps - 1), count);
   const Operand down =
       b.subtract(b.broadcast_to(end, sizes), b.multiply(step, b.convert(left, working)));

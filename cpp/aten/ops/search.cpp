@@ -20,8 +20,8 @@ Operand emit_search(StableHloBuilder& b, Operand sequence, Operand values, bool 
     // Does the sequence's element before `candidate` come before the value?
     const Operand candidate = b.add(found, step);
     const Operand place = b.minimum(b.subtract(candidate, 1), size - 1);
-    const Operand element = shared ? b.take(sequence, place, 0)
-                                   : b.gather_elements(sequence, place, 1);
+    const Operand element =
+        shared ? b.take(sequence, place, 0) : b.gather_elements(sequence, place, 1);
     const Operand after = right ? b.greater(element, values) : b.greater_equal(element, values);
     const Operand moves = b.bit_and(b.bit_not(after), b.less_equal(candidate, size));
     found = b.select(moves, candidate, found);
@@ -61,9 +61,8 @@ at::Tensor search(const at::Tensor& given_sequence, const at::Tensor& given_valu
                                      sorter);
   at::Tensor sequence = given_sequence, values = given_values;
   if (sequence.scalar_type() != values.scalar_type()) {
-    const at::ScalarType common = at::native::result_type(
-        at::native::update_result_type_state(
-            values, at::native::update_result_type_state(sequence, {})));
+    const at::ScalarType common = at::native::result_type(at::native::update_result_type_state(
+        values, at::native::update_result_type_state(sequence, {})));
     sequence = sequence.to(common);
     values = values.to(common);
   }
@@ -73,8 +72,8 @@ at::Tensor search(const at::Tensor& given_sequence, const at::Tensor& given_valu
   return record.result(dtype, values.sizes());
 }
 
-at::Tensor searchsorted_tensor(const at::Tensor& sequence, const at::Tensor& values,
-                               bool out_int32, bool right, std::optional<std::string_view> side,
+at::Tensor searchsorted_tensor(const at::Tensor& sequence, const at::Tensor& values, bool out_int32,
+                               bool right, std::optional<std::string_view> side,
                                const std::optional<at::Tensor>& sorter) {
   return search(sequence, values, out_int32, right, side, sorter.value_or(at::Tensor()));
 }
@@ -87,8 +86,8 @@ at::Tensor searchsorted_scalar(const at::Tensor& sequence, const at::Scalar& val
 }
 
 void check_boundaries(const at::Tensor& boundaries) {
-  TORCH_CHECK(boundaries.dim() == 1,
-              "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
+  TORCH_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(",
+              boundaries.dim(), ")");
 }
 
 at::Tensor bucketize_tensor(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32,

@@ -57,16 +57,16 @@ Operand diagonal_of(StableHloBuilder& b, const graph::Dimensions& sizes) {
 }
 
 // attributes: diagonal, upper
-constexpr Operator kTriangle{
-    "aten::triangle", [](Emission& e) {
-      StableHloBuilder& b = e.builder();
-      const Operand x = e.operand(0);
-      const int64_t diagonal = e.attributes.integer();
-      const Operand at = diagonal_of(b, x.dimensions());
-      const Operand kept =
-          e.attributes.boolean() ? b.greater_equal(at, diagonal) : b.less_equal(at, diagonal);
-      e.result(b.select(kept, x, b.zeros_like(x)));
-    }};
+constexpr Operator kTriangle{"aten::triangle", [](Emission& e) {
+                               StableHloBuilder& b = e.builder();
+                               const Operand x = e.operand(0);
+                               const int64_t diagonal = e.attributes.integer();
+                               const Operand at = diagonal_of(b, x.dimensions());
+                               const Operand kept = e.attributes.boolean()
+                                                        ? b.greater_equal(at, diagonal)
+                                                        : b.less_equal(at, diagonal);
+                               e.result(b.select(kept, x, b.zeros_like(x)));
+                             }};
 
 template <bool kUpper>
 at::Tensor triangle(const at::Tensor& self, int64_t diagonal) {
@@ -140,9 +140,8 @@ constexpr Operator kCross{
 at::Tensor linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim) {
   TORCH_CHECK(self.dim() == other.dim(),
               "linalg.cross: inputs must have the same number of dimensions.");
-  TORCH_CHECK(self.size(dim) == 3 && other.size(dim) == 3,
-              "linalg.cross: inputs dimension ", dim, " must have length 3. Got ", self.size(dim),
-              " and ", other.size(dim));
+  TORCH_CHECK(self.size(dim) == 3 && other.size(dim) == 3, "linalg.cross: inputs dimension ", dim,
+              " must have length 3. Got ", self.size(dim), " and ", other.size(dim));
   return Record(kCross)
       .tensor(self)
       .tensor(other)
@@ -169,8 +168,8 @@ constexpr Operator kUnfoldBackward{
       graph::Dimensions merged = type.dimensions;
       merged[static_cast<size_t>(dim)] = windows * size;
       const graph::Type places{ElementType::kS32, {windows, size}};
-      const Operand index = b.flatten(
-          b.add(b.multiply(b.iota(places, 0), step), b.iota(places, 1)));
+      const Operand index =
+          b.flatten(b.add(b.multiply(b.iota(places, 0), step), b.iota(places, 1)));
       e.result(b.scatter_slices(b.zeros(type), index, b.reshape(grad, merged), dim,
                                 graph::Reducer::kAdd));
     }};
