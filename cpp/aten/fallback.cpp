@@ -13,9 +13,10 @@ namespace {
 
 RegisterDecomposition register_decomposition = nullptr;
 
+// Not one that is CompositeExplicitAutograd: many of those call their own out= variant, which
+// would come back here for ever.
 bool has_device_kernel(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::XLA) ||
-         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 

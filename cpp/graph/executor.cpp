@@ -101,6 +101,7 @@ void Executor::add_check(Check check) {
 }
 
 SharedBufferPtr Executor::execute(Value wanted) {
+  SharedBuffer::check_not_forked();
   ExecutionLock execution(execution_mutex_);
   std::vector<Value> roots;
   Operators checked;
@@ -282,6 +283,7 @@ void Executor::synchronize() {
 }
 
 SharedBufferPtr Executor::buffer(Value value) {
+  SharedBuffer::check_not_forked();
   SharedBufferPtr buffer;
   {
     RecordingLock lock(recording_mutex());

@@ -73,12 +73,7 @@ State& initialized() {
     std::lock_guard lock(s.mutex);
     if (s.device_count.load() == 0) create(s);
   }
-  if (is_forked()) {
-    throw pjrt::Error(pjrt::ErrorCode::kFailedPrecondition, "use device xla",
-                      "this process was forked after the PJRT client was made, and a client does "
-                      "not survive a fork; use cpu tensors here, or start the process with "
-                      "multiprocessing's spawn method");
-  }
+  SharedBuffer::check_not_forked();
   return s;
 }
 

@@ -31,7 +31,7 @@ def test_forked_child_may_use_cpu_tensors_and_is_told_about_xla():
             if child == 0:
                 assert (torch.ones(2) + 1).sum() == 4
                 try:
-                    torch.ones(2, device="xla").cpu()
+                    (x + 1).cpu()
                 except RuntimeError as error:
                     assert "forked" in str(error), error
                     del x
