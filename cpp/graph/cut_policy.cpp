@@ -1,21 +1,23 @@
 #include "graph/cut_policy.h"
 
-namespace torch_pjrt::graph {
-namespace {
+#include <algorithm>
 
-constexpr uint64_t power(uint64_t base, size_t exponent) {
-  uint64_t result = 1;
-  for (size_t i = 0; i < exponent; ++i) result *= base;
-  return result;
+namespace torch_pjrt::graph {
+
+void CutPolicy::set_limit(size_t limit) {
+  if (limit == limit_) return;
+  recent_.assign(std::clamp<size_t>(limit / 2, 1, kMostWindow), 0);
+  limit_ = limit;
+  recorded_ = position_ = 0;
+  rolling_ = mark_ = 0;
+  oldest_power_ = 1;
+  for (size_t i = 0; i < recent_.size(); ++i) oldest_power_ *= kBase;
 }
 
-}  // namespace
-
 bool CutPolicy::note(uint64_t operator_identity) noexcept {
-  constexpr uint64_t kOldest = power(kBase, kWindow);
-  rolling_ = rolling_ * kBase + operator_identity - recent_[position_] * kOldest;
+  rolling_ = rolling_ * kBase + operator_identity - recent_[position_] * oldest_power_;
   recent_[position_] = operator_identity;
-  position_ = (position_ + 1) % kWindow;
+  if (++position_ == recent_.size()) position_ = 0;
   if (++recorded_ < limit_) return false;
   if (rolling_ != mark_ && recorded_ < 2 * limit_ && mark_ != 0) return false;
   mark_ = rolling_;
