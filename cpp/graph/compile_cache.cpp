@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kDigestSize = 32;
+
 // Two independent FNV-1a streams: 128 bits name a file.
 std::string digest(std::initializer_list<std::string_view> parts) {
   uint64_t a = 0xcbf29ce484222325ull, b = 0x84222325cbf29ce4ull;
@@ -91,11 +93,18 @@ std::string CompileCache::path_of(const std::string& text) const {
   return (fs::path(directory_) / (digest({build_, options_, text}) + ".pjrt")).string();
 }
 
-// An entry that cannot be read is no entry: the program is compiled again.
+// An entry that cannot be read is no entry: the program is compiled again. A plugin may crash on
+// damaged bytes, so each file begins with their digest.
 CompileCache::Executable CompileCache::load(const std::string& path) const {
   std::ifstream file(path, std::ios::binary);
   if (!file) return nullptr;
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const std::string expected = bytes.substr(0, kDigestSize);
+  bytes.erase(0, kDigestSize);
+  if (digest({bytes}) != expected) {
+    base::counter("compile.disk_errors").add();
+    return nullptr;
+  }
   try {
     return std::make_shared<const pjrt::LoadedExecutable>(client_->deserialize(bytes, options_));
   } catch (const pjrt::Error&) {
@@ -111,9 +120,15 @@ void CompileCache::store(const std::string& path,
     const std::string bytes = executable.serialize();
     fs::create_directories(directory_);
     const std::string aside = path + '.' + std::to_string(std::random_device{}());
-    std::ofstream(aside, std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    fs::rename(aside, path);
+    std::ofstream file(aside, std::ios::binary);
+    file << digest({bytes}) << bytes;
+    file.close();
+    if (file) {
+      fs::rename(aside, path);
+    } else {
+      base::counter("compile.disk_errors").add();
+      fs::remove(aside);
+    }
   } catch (const std::exception&) {
     base::counter("compile.disk_errors").add();
   }

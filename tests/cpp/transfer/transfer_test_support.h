@@ -48,7 +48,8 @@ inline std::string plugin_name(const testing::TestParamInfo<std::string>& info) 
   return "Plugin" + std::to_string(info.index);
 }
 
-#define ON_EACH_PLUGIN(suite) \
-  INSTANTIATE_TEST_SUITE_P(, suite, testing::ValuesIn(plugin_paths()), plugin_name)
+#define ON_EACH_PLUGIN(suite)                                                                  \
+  INSTANTIATE_TEST_SUITE_P(, suite, testing::ValuesIn(::torch_pjrt::transfer::plugin_paths()), \
+                           ::torch_pjrt::transfer::plugin_name)
 
 }  // namespace torch_pjrt::transfer
