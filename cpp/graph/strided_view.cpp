@@ -199,6 +199,8 @@ void emit_reinterpret(Emission& e) {
   if (to == ElementType::kC64) part = ElementType::kF32;
   if (to == ElementType::kC128) part = ElementType::kF64;
   const int from_bits = pjrt::bit_width(x.element()), part_bits = pjrt::bit_width(part);
+  // XLA joins two bitcasts, and gives the result the wrong dimensions.
+  if (part_bits != from_bits) x = b.optimization_barrier({x})[0];
   if (part_bits > from_bits) {
     const int64_t ratio = part_bits / from_bits;
     const int64_t whole = x.dimension(0) / ratio;
