@@ -23,6 +23,20 @@ Value Cell::get() const {
 void Cell::set(Value value) {
   RecordingLock lock(recording_mutex());
   std::swap(value_, value);
+  link();
+}
+
+bool Cell::set_if(const Value& expected, const Value& value) {
+  Value old = value;
+  RecordingLock lock(recording_mutex());
+  if (value_ != expected) return false;
+  std::swap(value_, old);
+  link();
+  return true;
+}
+
+// Puts the cell on the list of pending cells, or takes it off, as its value asks.
+void Cell::link() noexcept {
   if (value_.node->is_data()) {
     unlink();
   } else if (!executor_->pending_cells().contains(*this)) {

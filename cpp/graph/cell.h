@@ -24,12 +24,17 @@ class Cell {
   // Replaces the contents. The old value is released outside the lock.
   void set(Value value);
 
+  // Replaces the contents if they still are `expected`. Who writes a part of a storage merges it
+  // into the contents that were read; another thread may have written another part meanwhile.
+  bool set_if(const Value& expected, const Value& value);
+
   Executor& executor() const noexcept { return *executor_; }
 
  private:
   friend class PendingCells;
 
   void unlink() noexcept;
+  void link() noexcept;
 
   Executor* executor_;
   Value value_;

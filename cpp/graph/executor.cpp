@@ -42,12 +42,10 @@ class ExecutionLock {
 };
 
 FailurePtr failure_of(const pjrt::Error& error) {
-  base::counter("execute.failures").add();
   return std::make_shared<const Failure>(Failure{error.code(), error.what()});
 }
 
 FailurePtr failure_of(const std::exception& error) {
-  base::counter("execute.failures").add();
   return std::make_shared<const Failure>(Failure{pjrt::ErrorCode::kInternal, error.what()});
 }
 
@@ -59,6 +57,28 @@ FailurePtr named(const Failure& failure, const Node& node) {
   const std::string line = base::describe_source_line(node.source_line);
   if (!line.empty()) message += ", called at " + line;
   return std::make_shared<const Failure>(Failure{failure.code, std::move(message)});
+}
+
+void throw_failure(const SharedBufferPtr& buffer, std::string_view what_was_asked) {
+  if (!buffer) {
+    throw pjrt::Error(pjrt::ErrorCode::kInternal, what_was_asked,
+                      "its value was not computed; this is a defect of torch-pjrt, please report "
+                      "it");
+  }
+  if (buffer->failure) {
+    throw pjrt::Error(buffer->failure->code, what_was_asked, buffer->failure->message);
+  }
+}
+
+size_t operand_count(std::span<const Value> values) {
+  size_t count = 0;
+  for (const Value& value : values) count += value.node->operands().size();
+  return count;
+}
+
+bool same_node(const std::vector<Value>& roots) {
+  return std::all_of(roots.begin(), roots.end(),
+                     [&](const Value& root) { return root.node == roots.front().node; });
 }
 
 }  // namespace
@@ -91,7 +111,21 @@ void Executor::recorded(Node& node) {
       return execute();
     case Mode::kDebug:
       execute();
-      return synchronize();
+      synchronize();
+      return raise_failure(node);
+  }
+}
+
+void Executor::raise_failure(Node& node) {
+  for (uint32_t i = 0; i < node.outputs().size(); ++i) {
+    SharedBufferPtr buffer;
+    {
+      RecordingLock lock(recording_mutex());
+      buffer = node.outputs()[i].buffer;
+    }
+    if (!buffer) continue;  // nothing holds this output
+    throw_failure(buffer, node.name());
+    buffer->buffer.ready_event().await(node.name());
   }
 }
 
@@ -100,53 +134,52 @@ void Executor::add_check(Check check) {
   checks_.push_back(std::move(check));
 }
 
+// The checks recorded so far as one value; empty when there are none.
+Value Executor::take_checks(Operators& checked) {
+  std::vector<Check> checks;
+  {
+    RecordingLock lock(recording_mutex());
+    checks.swap(checks_);
+  }
+  if (checks.empty()) return {};
+  std::vector<Value> failed;
+  for (Check& check : checks) {
+    failed.push_back(std::move(check.failed));
+    checked.push_back(check.op);
+  }
+  const Type type{ElementType::kPred, Dimensions{static_cast<int64_t>(failed.size())}};
+  return {Node::operation(kChecks, failed, {}, type), 0};
+}
+
 SharedBufferPtr Executor::execute(Value wanted) {
   SharedBuffer::check_not_forked();
   ExecutionLock execution(execution_mutex_);
-  std::vector<Value> roots;
   Operators checked;
-  std::vector<Check> checks;
-  Node* const wanted_node = wanted.node.get();
-  const uint32_t wanted_index = wanted.index;
-  NodePtr keep_wanted, keep_flags;
+  const Value flags = take_checks(checked);
+  std::unique_ptr<Trace> trace;
   {
+    // One lock for the list and the trace: references are counted as they are at one moment.
     RecordingLock lock(recording_mutex());
     cut_policy_.executed();
+    std::vector<Value> roots;
     pending_.for_each([&](const Value& value) { roots.push_back(value); });
-    checks.swap(checks_);
-  }
-  if (wanted && !wanted.node->is_data()) roots.push_back(wanted);
-  keep_wanted = std::move(wanted.node);
-  Value flags;
-  if (!checks.empty()) {
-    std::vector<Value> failed;
-    for (Check& check : checks) {
-      failed.push_back(std::move(check.failed));
-      checked.push_back(check.op);
+    if (wanted && !wanted.node->is_data()) roots.push_back(wanted);
+    if (flags) roots.push_back(flags);
+    if (!roots.empty()) {
+      trace = std::make_unique<Trace>(std::move(roots), number_width_, donate());
     }
-    flags.node =
-        Node::operation(kChecks, failed, {},
-                        Type{ElementType::kPred, Dimensions{static_cast<int64_t>(failed.size())}});
-    roots.push_back(flags);
   }
-  if (!roots.empty()) run(std::move(roots), donate());
+  if (trace) run(std::move(trace));
+  RecordingLock lock(recording_mutex());
   if (flags) {
-    RecordingLock lock(recording_mutex());
     SharedBufferPtr buffer = flags.node->outputs()[0].buffer;
     std::lock_guard pending(pending_checks_mutex_);
     if (!buffer->failure) pending_checks_.push_back({std::move(buffer), std::move(checked)});
   }
-  if (!wanted_node) return {};
-  RecordingLock lock(recording_mutex());
-  return wanted_node->outputs()[wanted_index].buffer;
+  return wanted ? wanted.node->outputs()[wanted.index].buffer : SharedBufferPtr();
 }
 
-void Executor::run(std::vector<Value> roots, bool donate) {
-  std::unique_ptr<Trace> trace;
-  {
-    RecordingLock lock(recording_mutex());
-    trace = std::make_unique<Trace>(std::move(roots), number_width_, donate);
-  }
+void Executor::run(std::unique_ptr<Trace> trace) {
   if (trace->has_failures()) {
     std::vector<Value> sound;
     for (size_t i = 0; i < trace->roots().size(); ++i) {
@@ -154,8 +187,7 @@ void Executor::run(std::vector<Value> roots, bool donate) {
     }
     fail(trace->roots(), trace->failures());
     trace.reset();
-    if (!sound.empty()) run(std::move(sound), donate);
-    return;
+    return run_again(std::move(sound));
   }
   FailurePtr failure;
   try {
@@ -166,20 +198,33 @@ void Executor::run(std::vector<Value> roots, bool donate) {
   } catch (const std::exception& error) {
     failure = failure_of(error);
   }
-  if (trace->roots().size() == 1) {
-    const FailurePtr failures[] = {named(*failure, *trace->roots().front().node)};
-    fail(trace->roots(), failures);
-    return;
+  const std::vector<Value> roots = trace->roots();
+  if (same_node(roots)) {
+    base::counter("execute.failures").add();
+    const std::vector<FailurePtr> failures(roots.size(), named(*failure, *roots.front().node));
+    return fail(roots, failures);
   }
-  // Find out which of the values the error belongs to: the others are computed without it.
+  // Find out which of the values the error belongs to, half by half: the others are computed
+  // without it.
   for (const Trace::Leaf& leaf : trace->leaves()) {
     if (leaf.donated && leaf.buffer->buffer.is_deleted()) leaf.buffer->failure = failure;
   }
-  const std::vector<Value> each = trace->roots();
   trace.reset();
-  for (const Value& root : each) {
-    if (!root.node->is_data()) run({root}, false);
+  const auto middle = roots.begin() + static_cast<std::ptrdiff_t>(roots.size() / 2);
+  run_again({roots.begin(), middle});
+  run_again({middle, roots.end()});
+}
+
+// Computes those of the values that are still pending, without giving away what they read.
+void Executor::run_again(std::vector<Value> roots) {
+  std::erase_if(roots, [](const Value& root) { return root.node->is_data(); });
+  if (roots.empty()) return;
+  std::unique_ptr<Trace> trace;
+  {
+    RecordingLock lock(recording_mutex());
+    trace = std::make_unique<Trace>(std::move(roots), number_width_, /*donate=*/false);
   }
+  run(std::move(trace));
 }
 
 pjrt::Buffer Executor::upload_numbers(const Trace& trace) const {
@@ -243,6 +288,7 @@ void Executor::materialise(const Trace& trace, std::vector<pjrt::Buffer> outputs
   buffers.reserve(outputs.size());
   for (pjrt::Buffer& output : outputs) buffers.emplace_back(new SharedBuffer(std::move(output)));
   std::vector<Value> released;
+  released.reserve(operand_count(trace.roots()));
   RecordingLock lock(recording_mutex());
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Value& root = trace.roots()[i];
@@ -254,12 +300,17 @@ void Executor::materialise(const Trace& trace, std::vector<pjrt::Buffer> outputs
 }
 
 void Executor::fail(std::span<const Value> roots, std::span<const FailurePtr> failures) {
+  std::vector<SharedBufferPtr> buffers;
+  for (const FailurePtr& failure : failures) {
+    buffers.push_back(failure ? SharedBufferPtr(new SharedBuffer(failure)) : SharedBufferPtr());
+  }
   std::vector<Value> released;
+  released.reserve(operand_count(roots));
   RecordingLock lock(recording_mutex());
   for (size_t i = 0; i < roots.size(); ++i) {
     if (!failures[i]) continue;
     for (Node::Output& output : roots[i].node->outputs()) {
-      if (!output.buffer) output.buffer = SharedBufferPtr(new SharedBuffer(failures[i]));
+      if (!output.buffer) output.buffer = buffers[i];
     }
     if (!roots[i].node->is_data()) roots[i].node->become_data(released);
   }
@@ -290,8 +341,7 @@ SharedBufferPtr Executor::buffer(Value value) {
     if (value.node->is_data()) buffer = value.node->outputs()[value.index].buffer;
   }
   if (!buffer) buffer = execute(std::move(value));
-  if (buffer->failure)
-    throw pjrt::Error(buffer->failure->code, "read a tensor", buffer->failure->message);
+  throw_failure(buffer, "read a tensor");
   return buffer;
 }
 
@@ -304,8 +354,13 @@ void Executor::raise_failed_checks() {
   for (const PendingChecks& checks : pending) {
     std::vector<uint8_t> failed(checks.operators.size());
     const int64_t count = static_cast<int64_t>(failed.size());
-    transfer::device_to_host(*client_, checks.flags->buffer,
-                             {.data = failed.data(), .dimensions = std::span(&count, 1)});
+    try {
+      transfer::device_to_host(
+          *client_, checks.flags->buffer,
+          {.data = failed.data(), .dimensions = std::span(&count, 1), .byte_strides = {}});
+    } catch (const pjrt::Error&) {
+      continue;  // the program itself failed: its outputs say so, and nothing else
+    }
     const auto first = std::find(failed.begin(), failed.end(), 1);
     if (first == failed.end()) continue;
     throw CheckError(

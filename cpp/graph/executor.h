@@ -52,6 +52,7 @@ class Executor {
   PendingCells& pending_cells() noexcept { return pending_; }
 
   // To be called after an operator has set its cells; may execute, as the mode and the limit say.
+  // In debug mode it throws the error of computing the node.
   void recorded(Node& node);
 
   // Adds a check to the next execution.
@@ -90,7 +91,10 @@ class Executor {
   using Operators = std::vector<const Operator*>;
 
   SharedBufferPtr execute(Value wanted);
-  void run(std::vector<Value> roots, bool donate);
+  void raise_failure(Node& node);
+  Value take_checks(Operators& checked);
+  void run(std::unique_ptr<Trace> trace);
+  void run_again(std::vector<Value> roots);
   void launch(const Trace& trace);
   void materialise(const Trace& trace, std::vector<pjrt::Buffer> outputs);
   void fail(std::span<const Value> roots, std::span<const FailurePtr> failures);

@@ -52,7 +52,7 @@ NodePtr Node::operation(const Operator& op, std::span<const Value> operands, Att
     node->operands_[i] = operands[i];
     h = mix(h, operands[i].node->hash() + operands[i].index);
   }
-  node->hash_ = h;
+  node->hash_.store(h, std::memory_order_relaxed);
   return owner;
 }
 
@@ -61,7 +61,8 @@ NodePtr Node::number(HostNumber number, ElementType element) {
   NodePtr owner(node);
   node->number_ = number;
   node->outputs_[0].type.element = element;
-  node->hash_ = mix(hash_of(node->outputs_[0].type), 0x17 + static_cast<uint64_t>(number.kind));
+  node->hash_.store(mix(hash_of(node->outputs_[0].type), 0x17 + static_cast<uint64_t>(number.kind)),
+                    std::memory_order_relaxed);
   return owner;
 }
 
@@ -69,7 +70,7 @@ NodePtr Node::data(SharedBufferPtr buffer, Type type) {
   Node* node = allocate(0, 1);
   NodePtr owner(node);
   node->is_data_ = true;
-  node->hash_ = hash_of(type);
+  node->hash_.store(hash_of(type), std::memory_order_relaxed);
   node->outputs_[0].type = std::move(type);
   node->outputs_[0].buffer = std::move(buffer);
   return owner;
@@ -77,7 +78,7 @@ NodePtr Node::data(SharedBufferPtr buffer, Type type) {
 
 void Node::become_data(std::vector<Value>& released) {
   is_data_ = true;
-  hash_ = hash_of(outputs_[0].type);
+  hash_.store(hash_of(outputs_[0].type), std::memory_order_relaxed);
   for (Value& operand : operands()) released.push_back(std::move(operand));
 }
 

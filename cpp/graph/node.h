@@ -64,6 +64,8 @@ class Node {
   bool is_data() const noexcept { return is_data_; }
 
   const Operator& op() const noexcept { return *op_; }
+  // The operator's name, also once the node is data; for errors.
+  std::string_view name() const noexcept { return op_ ? op_->name : "use a number"; }
   std::span<Value> operands() noexcept { return {operands_, operand_count_}; }
   std::span<Output> outputs() noexcept { return {outputs_, output_count_}; }
   const Attributes& attributes() const noexcept { return attributes_; }
@@ -71,7 +73,7 @@ class Node {
 
   // Structural hash: operator, attributes, types and the operands' hashes; of device data and
   // numbers only the type.
-  uint64_t hash() const noexcept { return hash_; }
+  uint64_t hash() const noexcept { return hash_.load(std::memory_order_relaxed); }
 
   // The position of the user's line in the table of source lines, 0 when none was taken.
   uint32_t source_line = 0;
@@ -98,7 +100,7 @@ class Node {
   const Operator* op_ = nullptr;
   bool is_data_ = false;
   std::atomic<uint32_t> count_{0};
-  uint64_t hash_ = 0;
+  std::atomic<uint64_t> hash_{0};  // changes when the node becomes data, while others record
   Attributes attributes_;
   HostNumber number_;
   Value* operands_ = nullptr;

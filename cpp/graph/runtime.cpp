@@ -122,7 +122,7 @@ const std::shared_ptr<pjrt::Client>& client() { return initialized().client; }
 
 std::vector<Executor*> executors() noexcept {
   std::vector<Executor*> all;
-  if (is_initialized()) {
+  if (is_initialized() && !is_forked()) {
     for (const auto& executor : state().executors) all.push_back(executor.get());
   }
   return all;

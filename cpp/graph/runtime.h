@@ -43,7 +43,7 @@ int device_count() noexcept;
 Executor& executor(int index);
 const std::shared_ptr<pjrt::Client>& client();
 
-// The executors that exist; empty before the client does.
+// The executors that exist; empty before the client does, and in a forked child.
 std::vector<Executor*> executors() noexcept;
 
 }  // namespace runtime

@@ -14,8 +14,24 @@ uint64_t next_visit() noexcept {
   return ++visit;
 }
 
-int words_of(const HostNumber& number) noexcept {
-  return number.kind == HostNumber::Kind::kComplex ? 2 : 1;
+using Kind = HostNumber::Kind;
+
+// An s32 would lose the upper half of an integer that becomes a floating number anyway.
+Kind kind_of(Node& node, NumberWidth width) noexcept {
+  const Kind kind = node.number().kind;
+  const ElementType element = node.outputs()[0].type.element;
+  const bool is_real = pjrt::is_floating(element) || pjrt::is_complex(element);
+  return width == NumberWidth::k32 && kind == Kind::kInteger && is_real ? Kind::kReal : kind;
+}
+
+// The place of an output of data that the trace has not read so far.
+constexpr uint32_t kNoSlot = UINT32_MAX;
+
+SharedBufferPtr gone() {
+  return SharedBufferPtr(new SharedBuffer(std::make_shared<const Failure>(
+      Failure{pjrt::ErrorCode::kInternal,
+              "a value that is read was not computed; this is a defect of torch-pjrt, please "
+              "report it"})));
 }
 
 }  // namespace
@@ -47,7 +63,7 @@ Trace::Trace(std::vector<Value> roots, NumberWidth width, bool donate)
     node.uses += 2;
     if (output.root_visit == visit_) continue;
     output.root_visit = visit_;
-    hash(uint64_t{node.position} << 8 | root.index);
+    hash(uint64_t{node.position} << 32 | root.index);
     roots_.push_back(root);
     ++node.uses;
   }
@@ -59,7 +75,7 @@ Trace::Trace(std::vector<Value> roots, NumberWidth width, bool donate)
     for (uint32_t i = 0; i < node.outputs().size(); ++i) {
       if (node.outputs()[i].root_visit == visit_) continue;
       node.outputs()[i].root_visit = visit_;
-      hash(uint64_t{node.position} << 8 | i);
+      hash(uint64_t{node.position} << 32 | i);
       roots_.push_back(Value{root.node, i});
       ++node.uses;
     }
@@ -94,32 +110,41 @@ void Trace::visit(Node* root) {
     if (node->is_operation()) {
       node->position = static_cast<uint32_t>(operations_.size() << 2);
       operations_.push_back(node);
-      hash(node->op().id);
+      // By address: operators of one name may be written differently.
+      hash(reinterpret_cast<uint64_t>(&node->op()));
+      hash(node->attributes().words().size() | uint64_t{node->outputs().size()} << 16 |
+           uint64_t{node->operands().size()} << 40);
       for (int64_t word : node->attributes().words()) hash(static_cast<uint64_t>(word));
       for (const Node::Output& output : node->outputs()) hash(output.type);
       for (const Value& operand : node->operands()) {
         ++operand.node->uses;
-        const uint32_t place = operand.node->is_data()
-                                   ? operand.node->outputs()[operand.index].slot << 2 | 1
-                                   : operand.node->position;
-        hash(uint64_t{place} << 8 | operand.index);
+        const uint32_t place =
+            operand.node->is_data() ? leaf(operand) << 2 | 1 : operand.node->position;
+        hash(uint64_t{place} << 32 | operand.index);
       }
     } else if (node->is_number()) {
       node->position = static_cast<uint32_t>(numbers_.size() << 2 | 2);
       numbers_.push_back(node);
-      hash(static_cast<uint64_t>(node->number().kind) << 8 | 0x11);
+      hash(static_cast<uint64_t>(kind_of(*node, width_)) << 8 | 0x11);
       hash(node->outputs()[0].type);
     } else {
-      for (Node::Output& output : node->outputs()) {
-        if (!output.buffer) continue;
-        output.slot = static_cast<uint32_t>(leaves_.size());
-        leaves_.push_back({output.buffer, output.type, false});
-        data_.push_back(node);
-        hash(0x12);
-        hash(output.type);
-      }
+      for (Node::Output& output : node->outputs()) output.slot = kNoSlot;
     }
   }
+}
+
+// The place among the leaves of an output of a data node; only outputs that are read have one.
+uint32_t Trace::leaf(const Value& value) {
+  Node::Output& output = value.node->outputs()[value.index];
+  if (output.slot == kNoSlot) {
+    output.slot = static_cast<uint32_t>(leaves_.size());
+    if (!output.buffer) output.buffer = gone();
+    leaves_.push_back({output.buffer, output.type, false});
+    data_.push_back(value.node.get());
+    hash(0x12);
+    hash(output.type);
+  }
+  return output.slot;
 }
 
 void Trace::find_failures() {
@@ -128,7 +153,6 @@ void Trace::find_failures() {
                    [](const Leaf& leaf) { return leaf.buffer->failure != nullptr; })) {
     return;
   }
-  has_failures_ = true;
   std::vector<FailurePtr> by_operation(operations_.size());
   auto failure_of = [&](const Value& value) -> FailurePtr {
     if (value.node->is_data())
@@ -140,15 +164,26 @@ void Trace::find_failures() {
       if (!by_operation[i]) by_operation[i] = failure_of(operand);
     }
   }
-  for (size_t i = 0; i < roots_.size(); ++i) failures_[i] = failure_of(roots_[i]);
+  for (size_t i = 0; i < roots_.size(); ++i) {
+    failures_[i] = failure_of(roots_[i]);
+    has_failures_ = has_failures_ || failures_[i];
+  }
 }
 
 void Trace::find_donations(bool donate) {
   // A node that something outside the trace still holds may be recorded on later, and would then
-  // read the inputs again.
+  // read the inputs again; not so a root, which becomes data.
   auto held_elsewhere = [](const Node* node) { return node->reference_count() > node->uses; };
   if (!donate || has_failures_) return;
-  if (std::any_of(operations_.begin(), operations_.end(), held_elsewhere)) return;
+  auto is_root = [&](Node* node) {
+    const auto outputs = node->outputs();
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [&](const Node::Output& output) { return output.root_visit == visit_; });
+  };
+  if (std::any_of(operations_.begin(), operations_.end(),
+                  [&](Node* node) { return held_elsewhere(node) && !is_root(node); })) {
+    return;
+  }
   for (size_t i = 0; i < leaves_.size(); ++i) {
     // One reference by the node, one by the leaf.
     if (held_elsewhere(data_[i]) || leaves_[i].buffer->reference_count() != 2) continue;
@@ -172,13 +207,15 @@ std::string Trace::pack_numbers() const {
     }
     bytes.append(word, static_cast<size_t>(width_));
   };
-  for (const Node* node : numbers_) {
+  for (Node* node : numbers_) {
     const HostNumber& number = node->number();
-    if (number.kind == HostNumber::Kind::kInteger) {
+    if (kind_of(*node, width_) == Kind::kInteger) {
       append(0, number.integer, true);
+    } else if (number.kind == Kind::kInteger) {
+      append(static_cast<double>(number.integer), 0, false);
     } else {
       append(number.real.real(), 0, false);
-      if (number.kind == HostNumber::Kind::kComplex) append(number.real.imag(), 0, false);
+      if (number.kind == Kind::kComplex) append(number.real.imag(), 0, false);
     }
   }
   return bytes;
@@ -197,7 +234,7 @@ std::string Trace::emit() const {
     const ElementType integer = wide ? ElementType::kS64 : ElementType::kS32;
     const ElementType real = wide ? ElementType::kF64 : ElementType::kF32;
     int64_t count = 0;
-    for (const Node* node : numbers_) count += words_of(node->number());
+    for (const Node* node : numbers_) count += node->number().kind == Kind::kComplex ? 2 : 1;
     const Operand words = builder.parameter(Type{integer, Dimensions{count}}, "");
     int64_t next = 0;
     auto word = [&] {
@@ -207,11 +244,11 @@ std::string Trace::emit() const {
     };
     for (Node* node : numbers_) {
       Operand number;
-      if (node->number().kind == HostNumber::Kind::kInteger) {
+      if (kind_of(*node, width_) == Kind::kInteger) {
         number = word();
       } else {
         number = builder.bitcast_convert(word(), real);
-        if (node->number().kind == HostNumber::Kind::kComplex) {
+        if (node->number().kind == Kind::kComplex) {
           number = builder.complex(number, builder.bitcast_convert(word(), real));
         }
       }

@@ -54,6 +54,7 @@ class Trace {
 
  private:
   void visit(Node* root);
+  uint32_t leaf(const Value& value);
   void find_failures();
   void find_donations(bool donate);
   void hash(uint64_t word) noexcept;
