@@ -1,5 +1,6 @@
 #include "aten/copy.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/empty.h>
@@ -47,6 +48,9 @@ c10::SmallVector<int64_t, 8> byte_strides(const at::Tensor& tensor) {
 
 std::span<const int64_t> span_of(at::IntArrayRef values) { return {values.data(), values.size()}; }
 
+// Whether the memory holds the conjugate or the negative of what the tensor shows.
+bool has_bits(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
+
 // Copies a cpu tensor to the device as it is: a value with the sizes of `tensor`.
 graph::Value upload(const at::Tensor& tensor, const graph::Executor& executor) {
   const auto strides = byte_strides(tensor);
@@ -74,7 +78,7 @@ void copy_to_device(at::Tensor src, const at::Tensor& dst) {
   if (src.numel() == 0) return;
   src = src.resolve_conj().resolve_neg();
   const bool covers = dst.storage_offset() == 0 && dst.is_non_overlapping_and_dense() &&
-                      dst.nbytes() == dst.storage().nbytes();
+                      dst.nbytes() == dst.storage().nbytes() && !has_bits(dst);
   if (!covers) {
     return write(dst, cast_value(make_tensor(executor, upload(src, executor), src.scalar_type()),
                                  dst.scalar_type(), dst.sizes()));
@@ -91,7 +95,8 @@ void copy_to_device(at::Tensor src, const at::Tensor& dst) {
 // Device to host, where the target has the source's sizes.
 void copy_to_host(const at::Tensor& src, const at::Tensor& dst) {
   if (src.numel() == 0) return;
-  const bool plain = is_whole_storage(src) && src.scalar_type() == dst.scalar_type();
+  const bool plain = is_whole_storage(src) && src.scalar_type() == dst.scalar_type() &&
+                     !has_bits(src) && !has_bits(dst);
   if (!plain) {
     with_host_view(src, [&](const at::Tensor& view) { dst.copy_(view); });
     return;
@@ -189,12 +194,16 @@ void with_host_view(const at::Tensor& tensor, const std::function<void(const at:
   bytes.add(static_cast<int64_t>(tensor.nbytes()));
   auto* data = static_cast<char*>(buffer->buffer.device_pointer()) +
                tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
-  use(at::from_blob(data, tensor.sizes(), tensor.strides(), options));
+  const at::Tensor view = at::from_blob(data, tensor.sizes(), tensor.strides(), options);
+  view._set_conj(tensor.is_conj());
+  view._set_neg(tensor.is_neg());
+  use(view);
 }
 
 void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
   (void)non_blocking;  // a copy to the device never waits for it, one to the host always does
   if (dst.numel() == 0) return;
+  if (dst.device().is_xla()) at::assert_no_internal_overlap(dst);
   const at::Tensor source = src.sizes() == dst.sizes() ? src : src.expand(dst.sizes());
   if (!dst.device().is_xla()) {
     TORCH_CHECK(dst.device().is_cpu(), "copy from xla to ", dst.device(),

@@ -17,7 +17,9 @@ void for_each_tensor(const c10::IValue& value, Visit visit) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) visit(value.toTensor());
   } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorList()) visit(tensor);
+    for (const at::Tensor& tensor : value.toTensorList()) {
+      if (tensor.defined()) visit(tensor);
+    }
   } else if (value.isList()) {
     for (const c10::IValue& element : value.toListRef()) for_each_tensor(element, visit);
   }

@@ -1,5 +1,7 @@
 #include "aten/record.h"
 
+#include <ATen/MemoryOverlap.h>
+
 #include "aten/config.h"
 #include "aten/layout.h"
 #include "aten/types.h"
@@ -64,6 +66,7 @@ std::vector<at::Tensor> Record::results(at::ArrayRef<Result> results) {
 }
 
 const at::Tensor& Record::write_to(const at::Tensor& tensor) {
+  at::assert_no_internal_overlap(tensor);
   write(tensor, value_result(tensor.scalar_type(), tensor.sizes()));
   return tensor;
 }

@@ -1,6 +1,9 @@
 #include "aten/tensor.h"
 
+#include <c10/util/strides.h>
+
 #include "aten/device.h"
+#include "aten/errors.h"
 #include "aten/storage.h"
 #include "aten/types.h"
 #include "base/source_line.h"
@@ -21,6 +24,39 @@ constexpr graph::Operator kUndefined{"torch_pjrt::undefined", [](graph::Emission
                                        e.result(e.builder().zeros(e.result_type()));
                                      }};
 
+// The conjugate and negative bits of a view: PyTorch leaves them to copies and clones.
+constexpr graph::Operator kConj{"torch_pjrt::conj", [](graph::Emission& e) {
+                                  graph::StableHloBuilder& b = e.builder();
+                                  const graph::Operand x = e.operand(0);
+                                  e.result(b.complex(b.real(x), b.negate(b.imag(x))));
+                                }};
+constexpr graph::Operator kNegate{
+    "torch_pjrt::negate", [](graph::Emission& e) { e.result(e.builder().negate(e.operand(0))); }};
+
+Value with_bits_of(const at::Tensor& tensor, Value value) {
+  const graph::Type type = value.type();
+  if (tensor.is_conj()) value = {graph::Node::operation(kConj, {&value, 1}, {}, type), 0};
+  if (tensor.is_neg()) value = {graph::Node::operation(kNegate, {&value, 1}, {}, type), 0};
+  return value;
+}
+
+Value undefined(graph::Type type) { return {graph::Node::operation(kUndefined, {}, {}, type), 0}; }
+
+// What a cell holds as `count` elements of `element`.
+Value elements_of(const Value& stored, graph::ElementType element, int64_t count) {
+  if (!stored) return undefined({element, graph::Dimensions{count}});
+  Value contents = stored;
+  if (stored.type().element != element) {
+    // Grown first: an element of which only some bytes are there keeps those.
+    const int64_t own_bits = pjrt::bit_width(stored.type().element);
+    const int64_t own_count = (count * pjrt::bit_width(element) + own_bits - 1) / own_bits;
+    if (stored.type().element_count() < own_count) contents = graph::resize(stored, own_count);
+    contents = graph::reinterpret(contents, element);
+  }
+  if (contents.type().element_count() != count) contents = graph::resize(contents, count);
+  return contents;
+}
+
 int64_t storage_count(const at::Tensor& tensor) {
   return static_cast<int64_t>(tensor.storage().nbytes() / tensor.dtype().itemsize());
 }
@@ -29,7 +65,34 @@ bool same_sizes(const graph::Dimensions& dimensions, at::IntArrayRef sizes) {
   return std::equal(dimensions.begin(), dimensions.end(), sizes.begin(), sizes.end());
 }
 
+// The new contents of a storage when `value` is written to a part of it.
+Value written(const at::Tensor& tensor, const Value& stored, const Value& value) {
+  const graph::ElementType element = value.type().element;
+  const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
+  if (element == graph::ElementType::kPred && stored && stored.type().element != element) {
+    // Seen as bool, the bytes that stay would become 0 and 1.
+    const Value flat = graph::reinterpret(value, graph::ElementType::kU8);
+    const c10::DimVector strides = c10::contiguous_strides(tensor.sizes());
+    const graph::StridedView plain{{tensor.sizes().data(), tensor.sizes().size()},
+                                   {strides.data(), strides.size()}};
+    return graph::write_view(elements_of(stored, graph::ElementType::kU8, bytes), view_of(tensor),
+                             graph::read_view(flat, plain));
+  }
+  const Value contents = graph::write_view(elements_of(stored, element, storage_count(tensor)),
+                                           view_of(tensor), value);
+  const int64_t whole = contents.type().byte_count();
+  if (whole == bytes) return contents;
+  // The bytes behind the last whole element stay.
+  const int64_t one = 1;
+  return graph::write_view(elements_of(stored, graph::ElementType::kU8, bytes),
+                           {{&whole, 1}, {&one, 1}},
+                           graph::reinterpret(contents, graph::ElementType::kU8));
+}
+
 graph::Cell& checked_cell(const at::Tensor& tensor) {
+  TORCH_CHECK(!graph::SharedBuffer::leaks(), "use a tensor on device xla: this process was forked ",
+              "after the PJRT client was made, and a client does not survive a fork; use cpu "
+              "tensors here, or start the process with multiprocessing's spawn method");
   TORCH_CHECK(tensor.device().is_xla(), "Expected all tensors to be on the same device, but found ",
               "at least two devices, xla and ", tensor.device(), "!");
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided, "use a tensor with layout ",
@@ -58,21 +121,12 @@ graph::Executor& executor_of(at::ArrayRef<at::Tensor> tensors) {
 
 bool is_whole_storage(const at::Tensor& tensor) {
   return tensor.storage_offset() == 0 && tensor.is_contiguous() &&
-         tensor.numel() == storage_count(tensor);
+         tensor.nbytes() == tensor.storage().nbytes();
 }
 
 Value contents_of(const at::Tensor& tensor) {
-  const graph::ElementType element = element_type(tensor.scalar_type());
-  const int64_t count = storage_count(tensor);
-  Value contents = checked_cell(tensor).get();
-  if (!contents) {
-    return {
-        graph::Node::operation(kUndefined, {}, {}, graph::Type{element, graph::Dimensions{count}}),
-        0};
-  }
-  contents = graph::reinterpret(contents, element);
-  if (contents.type().element_count() != count) contents = graph::resize(contents, count);
-  return contents;
+  return elements_of(checked_cell(tensor).get(), element_type(tensor.scalar_type()),
+                     storage_count(tensor));
 }
 
 Value value_of(const at::Tensor& tensor, const graph::Executor& executor) {
@@ -80,14 +134,16 @@ Value value_of(const at::Tensor& tensor, const graph::Executor& executor) {
   TORCH_CHECK(&cell.executor() == &executor, "Expected all tensors to be on the same device, but ",
               "found at least two devices, xla:", executor.index(),
               " and xla:", cell.executor().index(), "!");
-  if (tensor.is_contiguous() && tensor.storage_offset() == 0) [[likely]] {
-    Value contents = cell.get();
-    if (contents && same_sizes(contents.type().dimensions, tensor.sizes()) &&
-        contents.type().element == element_type(tensor.scalar_type())) {
-      return contents;
-    }
+  const graph::ElementType element = element_type(tensor.scalar_type());
+  Value stored = cell.get();
+  if (stored && tensor.is_contiguous() && tensor.storage_offset() == 0 &&
+      stored.type().element == element && same_sizes(stored.type().dimensions, tensor.sizes()))
+      [[likely]] {
+    return with_bits_of(tensor, std::move(stored));
   }
-  return graph::read_view(contents_of(tensor), view_of(tensor));
+  if (tensor.numel() == 0) return undefined(type_of(tensor.scalar_type(), tensor.sizes()));
+  return with_bits_of(tensor, graph::read_view(elements_of(stored, element, storage_count(tensor)),
+                                               view_of(tensor)));
 }
 
 Value value_of(const at::Tensor& tensor) { return value_of(tensor, executor_of(tensor)); }
@@ -103,6 +159,11 @@ Value number(const at::Scalar& scalar, c10::ScalarType dtype) {
     number.kind = graph::HostNumber::Kind::kInteger;
     number.integer =
         scalar.isUnsigned() ? static_cast<int64_t>(scalar.toUInt64()) : scalar.toLong();
+    const bool is_real = c10::isFloatingType(dtype) || c10::isComplexType(dtype);
+    if (is_real && number.integer < 0 && scalar.isUnsigned()) {  // too large for int64
+      number.kind = graph::HostNumber::Kind::kReal;
+      number.real = static_cast<double>(scalar.toUInt64());
+    }
   }
   return {graph::Node::number(number, element_type(dtype)), 0};
 }
@@ -126,7 +187,7 @@ at::Tensor make_tensor(graph::Executor& executor, Value value, c10::ScalarType d
   if (sizes.size() != 1 || sizes[0] != 0) {
     tensor.unsafeGetTensorImpl()->set_sizes_contiguous({sizes.data(), sizes.size()});
   }
-  executor.recorded(*node);
+  translate_errors([&] { executor.recorded(*node); });
   return tensor;
 }
 
@@ -145,12 +206,22 @@ void write(const at::Tensor& tensor, Value value) {
                         value.type().element == element_type(tensor.scalar_type()));
   if (tensor.numel() == 0) return;
   note_source_line(*value.node);
-  if (!is_whole_storage(tensor)) {
-    value = graph::write_view(contents_of(tensor), view_of(tensor), value);
+  value = with_bits_of(tensor, std::move(value));
+  graph::NodePtr node;
+  if (is_whole_storage(tensor)) {
+    node = value.node;
+    cell.set(std::move(value));
+  } else {
+    // Again when another thread has written another part meanwhile.
+    for (bool is_set = false; !is_set;) {
+      const Value stored = cell.get();
+      const Value contents = written(tensor, stored, value);
+      is_set = cell.set_if(stored, contents);
+      node = contents.node;
+    }
+    value = {};
   }
-  const graph::NodePtr node = value.node;
-  cell.set(std::move(value));
-  cell.executor().recorded(*node);
+  translate_errors([&] { cell.executor().recorded(*node); });
 }
 
 }  // namespace torch_pjrt::aten

@@ -73,7 +73,8 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef sizes,
 
 at::Tensor& set_storage_offset(at::Tensor& self, at::Storage source, int64_t offset,
                                at::IntArrayRef sizes, at::IntArrayRef strides) {
-  TORCH_CHECK(source.device().is_xla(), "set_ an xla tensor to a storage on ", source.device(),
+  TORCH_CHECK(source.device() == self.device(), "set_ a tensor on ", self.device(),
+              " to a storage on ", source.device(),
               ": they must be on the same device; copy the tensor instead");
   TORCH_CHECK(offset >= 0, "Tensor: invalid storage offset ", offset);
   c10::TensorImpl& impl = *self.unsafeGetTensorImpl();

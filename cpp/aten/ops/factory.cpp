@@ -58,11 +58,16 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   if (!value.isComplex()) {
     const double number = value.toDouble();
     if (number == 0 ? !std::signbit(number) : number == 1 || number == -1) {
-      Record(constant).on(executor).attribute(static_cast<int64_t>(number)).write_to(self);
+      Record record(constant);
+      record.on(executor).attribute(static_cast<int64_t>(number));
+      write(self, record.value_result(self.scalar_type(), self.sizes()));
       return self;
     }
   }
-  Record(op).on(executor).number(value, self.scalar_type()).write_to(self);
+  // Not write_to: filling elements that overlap is well defined.
+  Record record(op);
+  record.on(executor).number(value, self.scalar_type());
+  write(self, record.value_result(self.scalar_type(), self.sizes()));
   return self;
 }
 
