@@ -40,10 +40,58 @@ Operand multiply_samples(StableHloBuilder& b, Operand input, Operand kernel, int
   return b.reshape(wide_dot(b, lhs, rhs, {{0, 1}, {0, 1}, {3}, {2}}), sizes);
 }
 
+constexpr int64_t kMostTaps = 64;
+
+int64_t taps_of(Operand kernel) {
+  int64_t count = 1;
+  for (size_t i = 2; i < kernel.dimensions().size(); ++i) count *= kernel.dimensions()[i];
+  return count;
+}
+
+// One kernel for every channel: a sum of shifted products, which fuses. XLA CPU's grouped
+// convolution of these is far slower.
+Operand correlate_channels(StableHloBuilder& b, Operand input, Operand kernel,
+                           const Window& window) {
+  const size_t rank = kernel.dimensions().size() - 2;
+  const auto at = [](const Dimensions& list, size_t i) { return list.empty() ? 1 : list[i]; };
+  Dimensions low{0, 0}, high{0, 0}, interior{0, 0};
+  for (size_t i = 0; i < rank; ++i) {
+    low.push_back(window.padding[i].low);
+    high.push_back(window.padding[i].high);
+    interior.push_back(at(window.base_dilations, i) - 1);
+  }
+  const Operand padded = b.pad(input, 0, low, high, interior);
+  const Operand weights = b.reshape(kernel, {kernel.dimension(0), taps_of(kernel)});
+  Operand sum;
+  for (int64_t tap = 0; tap < taps_of(kernel); ++tap) {
+    Dimensions starts{0, 0}, limits{padded.dimension(0), padded.dimension(1)}, strides{1, 1};
+    Dimensions place(rank, 0);
+    int64_t rest = tap;
+    for (size_t i = rank; i-- > 0; rest /= spatial(kernel, i)) place[i] = rest % spatial(kernel, i);
+    for (size_t i = 0; i < rank; ++i) {
+      const int64_t reach = at(window.window_dilations, i) * (spatial(kernel, i) - 1) + 1;
+      const int64_t stride = at(window.strides, i);
+      const int64_t places = (spatial(padded, i) - reach) / stride + 1;
+      starts.push_back(place[i] * at(window.window_dilations, i));
+      limits.push_back(starts.back() + (places - 1) * stride + 1);
+      strides.push_back(stride);
+    }
+    const Operand part = b.slice(padded, starts, limits, strides);
+    const Operand weight = b.squeeze(b.slice_dim(weights, 1, tap, tap + 1), 1);
+    const Operand product = b.multiply(part, b.broadcast_in_dim(weight, part.dimensions(), {1}));
+    sum = sum ? b.add(sum, product) : product;
+  }
+  return sum;
+}
+
 // A correlation with [out, in / groups, spatial...] kernels.
 Operand correlate(StableHloBuilder& b, Operand input, Operand kernel, const Window& window,
                   int64_t groups) {
   if (is_plain(window, kernel)) return multiply_samples(b, input, kernel, groups);
+  const bool one_each = groups > 1 && groups == input.dimension(1) && groups == kernel.dimension(0);
+  if (one_each && taps_of(kernel) <= kMostTaps && input.type().element_count() > 0) {
+    return correlate_channels(b, input, kernel, window);
+  }
   const auto rank = input.rank() - 2;
   return b.convolution(input, kernel, window, graph::convolution_dimensions(rank), groups);
 }
@@ -133,6 +181,13 @@ Operand correlate_products(StableHloBuilder& b, const Convolution& c, Operand sm
   const int64_t rows = small.dimension(1) / g, columns = large.dimension(1) / g;
   const Operand lhs = b.reshape(small, {n, g, rows, places});
   graph::Operands parts = patches(b, c, large, kernel, outputs);
+  if (rows == 1 && columns == 1) {  // a kernel for every channel: sums of products, which fuse
+    for (Operand& part : parts) {
+      const Operand product = b.multiply(lhs, b.reshape(part, {n, g, 1, places}));
+      part = b.reduce(b.reduce(product, graph::Reducer::kAdd, {2, 3}), graph::Reducer::kAdd, {0});
+    }
+    return b.reshape(b.stack(parts, 1), weight_sizes);
+  }
   if (places >= kLong || taps == 1) {
     const Operand rhs = b.reshape(b.stack(parts, 2), {n, g, columns * taps, places});
     const Operand product = wide_dot(b, lhs, rhs, {{0, 1}, {0, 1}, {3}, {3}});

@@ -46,6 +46,8 @@ struct Pooling {
   Operand untiled(StableHloBuilder& builder, Operand tiles) const;
 
  private:
+  Operand merge_classes(StableHloBuilder& builder,
+                        const std::function<Operand(int64_t tap)>& part) const;
   bool is_dense() const;
   bool kernel_is_one() const;
 };
