@@ -225,3 +225,13 @@ def test_activation_and_gradient(function, dtype):
     tolerances = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {}
     torch.testing.assert_close(result.detach().cpu(), expected.detach(), **tolerances)
     torch.testing.assert_close(z.grad.cpu(), x.grad, **tolerances)
+
+
+def test_arctangent_of_long_arrays():
+    check(torch.atan, torch.linspace(-9, 9, 400))
+
+
+def test_zeta_of_arguments_that_are_not_positive():
+    q = torch.tensor([-8.5, -3.0, 0.0, 0.5, 7.0])
+    check(torch.special.zeta, torch.tensor([[0.5], [1.0], [2.0], [2.5], [3.0]]), q)
+    check(lambda x: torch.polygamma(3, x), q)

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "aten/ops/elementwise.h"
+#include "aten/ops/zeta.h"
 
 // Functions of two real numbers.
 namespace torch_pjrt::aten {
@@ -70,7 +70,7 @@ OPERATOR(kLogAddExp, "logaddexp", log_add(b, x, y, false));
 OPERATOR(kLogAddExp2, "logaddexp2", log_add(b, x, y, true));
 OPERATOR(kXLogY, "xlogy", zero_wins(b, x, y, b.log(y)));
 OPERATOR(kXLog1pY, "special_xlog1py", zero_wins(b, x, y, b.log_plus_one(y)));
-OPERATOR(kZeta, "special_zeta", b.zeta(x, y));
+OPERATOR(kZeta, "special_zeta", zeta(b, x, y));
 OPERATOR(kNextAfter, "nextafter", b.next_after(x, y));
 OPERATOR(kHeaviside, "heaviside", heaviside(b, x, y));
 #undef OPERATOR

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "aten/ops/elementwise.h"
+#include "aten/ops/zeta.h"
 
 // Functions of one number, and those of two that no other file has.
 namespace torch_pjrt::aten {
@@ -20,6 +20,13 @@ Operand log_to(Builder& b, Operand x, double base) {
   if (x.element() != ElementType::kF32) return b.divide(b.log(x), std::log(base));
   const Operand wide = b.convert(x, ElementType::kF64);
   return b.convert(b.divide(b.log(wide), std::log(base)), ElementType::kF32);
+}
+
+// The compiler of one plugin (lammps-jax-pjrt-cpu 0.11.2) computes atan2 of a constant 1 wrongly in
+// long arrays; this one is not constant.
+Operand arc_tangent(Builder& b, Operand x) {
+  if (is_complex(x)) return b.atan(x);
+  return b.atan2(x, b.select(b.is_nan(x), x, b.ones_like(x)));
 }
 
 Operand sign_of(Builder& b, Operand x) {
@@ -65,7 +72,7 @@ OPERATOR(kCos, "cos", b.cosine(x));
 OPERATOR(kTan, "tan", b.tan(x));
 OPERATOR(kAsin, "asin", b.asin(x));
 OPERATOR(kAcos, "acos", b.acos(x));
-OPERATOR(kAtan, "atan", b.atan(x));
+OPERATOR(kAtan, "atan", arc_tangent(b, x));
 OPERATOR(kSinh, "sinh", b.sinh(x));
 OPERATOR(kCosh, "cosh", b.cosh(x));
 OPERATOR(kTanh, "tanh", b.tanh(x));
@@ -233,14 +240,15 @@ at::Tensor nan_to_num(const at::Tensor& self, std::optional<double> nan,
 }
 
 at::Tensor polygamma(int64_t n, const at::Tensor& self) {
-  static constexpr Operator op{
-      "aten::polygamma", [](Emission& e) {
-        StableHloBuilder& b = e.builder();
-        const int64_t n = e.attributes.integer();
-        const Operand x = computed(e, 0);
-        const double factor = (n % 2 ? 1 : -1) * std::tgamma(static_cast<double>(n) + 1);
-        finish(e, b.multiply(b.zeta(static_cast<double>(n + 1), x), factor));
-      }};
+  static constexpr Operator op{"aten::polygamma", [](Emission& e) {
+                                 StableHloBuilder& b = e.builder();
+                                 const int64_t n = e.attributes.integer();
+                                 const Operand x = computed(e, 0);
+                                 const double factor =
+                                     (n % 2 ? 1 : -1) * std::tgamma(static_cast<double>(n) + 1);
+                                 const Operand order = b.filled_like(x, static_cast<double>(n + 1));
+                                 finish(e, b.multiply(zeta(b, order, x), factor));
+                               }};
   TORCH_CHECK(n >= 0, "polygamma(n, x) does not support negative n.");
   if (n == 0) return unary<kDigamma, kFloating>(self);
   if (n == 1) return at::special_zeta(2, self);
