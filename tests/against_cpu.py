@@ -1,6 +1,7 @@
 """Runs the same function on cpu and xla and compares everything that PyTorch promises."""
 
 import torch
+
 import torch_pjrt  # noqa: F401
 from torch_pjrt import _C
 

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-import torch_pjrt  # noqa: F401
-
 from torch_pjrt._C import metrics_snapshot
+
+import torch_pjrt  # noqa: F401
 
 INF, NAN = math.inf, math.nan
 REALS = [-INF, -7.5, -2.0, -1.0, -0.5, -0.0, 0.0, 0.3, 0.5, 1.0, 2.5, 8.0, 100.0, INF, NAN]
@@ -20,14 +20,69 @@ NUMBERS = {
     torch.bool: [True, False],
 }
 
-FLOATING = """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh
-    tanh asinh acosh atanh erf erfc erfinv lgamma sigmoid reciprocal sinc angle""".split()
-SAME = "neg abs floor ceil trunc round sign sgn square positive".split()
-TESTS = "isnan isinf isfinite isposinf isneginf signbit logical_not".split()
-BINARY = """add sub mul div atan2 maximum minimum fmax fmin hypot copysign logaddexp logaddexp2
-    xlogy remainder fmod floor_divide eq ne lt le gt ge logical_and logical_or logical_xor
-    pow""".split()
-BITWISE = "bitwise_and bitwise_or bitwise_xor".split()
+FLOATING = [
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "erfinv",
+    "lgamma",
+    "sigmoid",
+    "reciprocal",
+    "sinc",
+    "angle",
+]
+SAME = ["neg", "abs", "floor", "ceil", "trunc", "round", "sign", "sgn", "square", "positive"]
+TESTS = ["isnan", "isinf", "isfinite", "isposinf", "isneginf", "signbit", "logical_not"]
+BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "atan2",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "hypot",
+    "copysign",
+    "logaddexp",
+    "logaddexp2",
+    "xlogy",
+    "remainder",
+    "fmod",
+    "floor_divide",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "pow",
+]
+BITWISE = ["bitwise_and", "bitwise_or", "bitwise_xor"]
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from agreement import agree, agree_on_error
 
 FLOATING = torch.arange(60.0).reshape(3, 4, 5)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from against_cpu import compare
 
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from agreement import fallbacks
 
 COUNT = 200_000

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-import torch_pjrt  # noqa: F401
-
 from torch_pjrt._C import metrics_snapshot
+
+import torch_pjrt  # noqa: F401
 
 
 @pytest.fixture(autouse=True)
@@ -74,9 +74,7 @@ def sample(dtype, shape=(3, 4, 5)):
     return (torch.randn(shape) * 3).to(dtype)
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool], ids=str
-)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool], ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reduction(name, dtype):
     check(REDUCTIONS[name], sample(dtype))
@@ -98,8 +96,17 @@ def test_empty(name):
 
 @pytest.mark.parametrize(
     "function",
-    [torch.sum, torch.mean, torch.max, lambda x: x.max(0), lambda x: x.sort(0), torch.argmax,
-     lambda x: x.cumsum(0), lambda x: x.softmax(0), lambda x: x.topk(1)],
+    [
+        torch.sum,
+        torch.mean,
+        torch.max,
+        lambda x: x.max(0),
+        lambda x: x.sort(0),
+        torch.argmax,
+        lambda x: x.cumsum(0),
+        lambda x: x.softmax(0),
+        lambda x: x.topk(1),
+    ],
 )
 def test_number(function):
     check(function, torch.tensor(2.5))

@@ -60,11 +60,16 @@ enum class Product : int64_t { kMatrix, kBatched, kSummedBatches, kVector, kInne
 
 Operand product(StableHloBuilder& b, Product kind, Operand lhs, Operand rhs) {
   switch (kind) {
-    case Product::kMatrix: return wide_dot(b, lhs, rhs, {{}, {}, {1}, {0}});
-    case Product::kBatched: return wide_dot(b, lhs, rhs, {{0}, {0}, {2}, {1}});
-    case Product::kSummedBatches: return wide_dot(b, lhs, rhs, {{}, {}, {0, 2}, {0, 1}});
-    case Product::kVector: return wide_dot(b, lhs, rhs, {{}, {}, {1}, {0}});
-    case Product::kInner: return wide_dot(b, lhs, rhs, {{}, {}, {0}, {0}});
+    case Product::kMatrix:
+      return wide_dot(b, lhs, rhs, {{}, {}, {1}, {0}});
+    case Product::kBatched:
+      return wide_dot(b, lhs, rhs, {{0}, {0}, {2}, {1}});
+    case Product::kSummedBatches:
+      return wide_dot(b, lhs, rhs, {{}, {}, {0, 2}, {0, 1}});
+    case Product::kVector:
+      return wide_dot(b, lhs, rhs, {{}, {}, {1}, {0}});
+    case Product::kInner:
+      return wide_dot(b, lhs, rhs, {{}, {}, {0}, {0}});
     case Product::kOuter: {
       const graph::Dimensions sizes{lhs.dimension(0), rhs.dimension(0)};
       const Operand column = b.broadcast_in_dim(lhs, sizes, {0});

@@ -42,7 +42,7 @@ void check_nonempty(const Operator& op, const at::Tensor& self, at::IntArrayRef 
   if (self.numel() != 0) return;
   const std::string_view name = op.name.substr(6);
   TORCH_CHECK(!dims.empty(), name, "(): Expected reduction dim to be specified for ",
-                    "input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+              "input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
   for (int64_t d : dims) {
     TORCH_CHECK_INDEX(self.size(d) != 0, name, "(): Expected reduction dim ", d,
                       " to have non-zero size.");
