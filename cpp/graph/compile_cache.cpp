@@ -46,8 +46,8 @@ std::string build_of(const pjrt::Client& client) {
 
 }  // namespace
 
-CompileCache::CompileCache(std::shared_ptr<pjrt::Client> client, pjrt::CompileOptions options,
-                           std::string directory)
+CompileCache::CompileCache(std::shared_ptr<pjrt::Client> client,
+                           const pjrt::CompileOptions& options, std::string directory)
     : client_(std::move(client)),
       options_(options.serialize()),
       directory_(std::move(directory)),

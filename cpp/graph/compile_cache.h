@@ -20,7 +20,7 @@ class CompileCache {
  public:
   using Executable = std::shared_ptr<const pjrt::LoadedExecutable>;
 
-  CompileCache(std::shared_ptr<pjrt::Client> client, pjrt::CompileOptions options,
+  CompileCache(std::shared_ptr<pjrt::Client> client, const pjrt::CompileOptions& options,
                std::string directory);
 
   // The executable of a trace's program, compiled if need be. Marks a BlockingRegion while it

@@ -151,7 +151,7 @@ Value Executor::take_checks(Operators& checked) {
   return {Node::operation(kChecks, failed, {}, type), 0};
 }
 
-SharedBufferPtr Executor::execute(Value wanted) {
+SharedBufferPtr Executor::execute(const Value& wanted) {
   SharedBuffer::check_not_forked();
   ExecutionLock execution(execution_mutex_);
   Operators checked;
@@ -340,7 +340,7 @@ SharedBufferPtr Executor::buffer(Value value) {
     RecordingLock lock(recording_mutex());
     if (value.node->is_data()) buffer = value.node->outputs()[value.index].buffer;
   }
-  if (!buffer) buffer = execute(std::move(value));
+  if (!buffer) buffer = execute(value);
   throw_failure(buffer, "read a tensor");
   return buffer;
 }

@@ -90,7 +90,7 @@ class Executor {
   };
   using Operators = std::vector<const Operator*>;
 
-  SharedBufferPtr execute(Value wanted);
+  SharedBufferPtr execute(const Value& wanted);
   void raise_failure(Node& node);
   Value take_checks(Operators& checked);
   void run(std::unique_ptr<Trace> trace);

@@ -26,7 +26,8 @@ class SharedBuffer : public base::RefCounted<SharedBuffer> {
   static bool leaks() noexcept { return leaks_.load(std::memory_order_relaxed); }
 
   static void check_not_forked() {
-    if (!leaks()) [[likely]] return;
+    if (!leaks()) [[likely]]
+      return;
     throw pjrt::Error(pjrt::ErrorCode::kFailedPrecondition, "use device xla",
                       "this process was forked after the PJRT client was made, and a client does "
                       "not survive a fork; use cpu tensors here, or start the process with "
