@@ -57,7 +57,7 @@ def test_the_three_cpu_plugins_are_found(discovery):
 
 def test_the_search_imports_no_plugin_package(discovery):
     program = (
-        # An editable install has a finder of its own, loaded at start-up: what the search adds counts.
+        # Only what the search adds: an editable install loads a finder at start-up.
         f"import runpy, sys; b = set(sys.modules); m = runpy.run_path({str(SOURCE)!r}); "
         "m['plugins'](); names = set(sys.modules) - b; "
         "print([n for n in names if 'pjrt' in n or 'xla' in n or n in ('jax', 'torch')])"
