@@ -13,6 +13,7 @@ LAYERS = {
     "graph": ("base", "pjrt", "transfer"),
     "dlpack": ("base", "pjrt", "transfer"),
     "aten": ("base", "pjrt", "transfer", "graph", "dlpack"),
+    "chaos": ("base", "pjrt", "transfer", "graph"),  # tests only: the plugin is no layer
     "python": ("base", "pjrt", "transfer", "graph", "dlpack", "aten"),
 }
 CORE = ("base", "pjrt", "transfer", "graph", "dlpack")

@@ -58,7 +58,8 @@ Buffer Client::create_view(void* pointer, const ArraySpec& spec, Device device,
   args.num_dims = spec.dimensions.size();
   args.element_type = to_pjrt(spec.type);
   args.device = device.get();
-  args.on_delete_callback = on_delete;
+  // Never null, although the C API allows it: XLA CPU (API 0.106) ends the process then.
+  args.on_delete_callback = on_delete != nullptr ? on_delete : [](void*, void*) {};
   args.on_delete_callback_arg = argument;
   args.stream = stream;
   TORCH_PJRT_CALL(api(), PJRT_Client_CreateViewOfDeviceBuffer, args, "adopt device memory");

@@ -1,11 +1,29 @@
 #include "pjrt/event.h"
 
+#include <chrono>
 #include <exception>
+#include <thread>
 
 #include "base/blocking_region.h"
 #include "pjrt/call.h"
 
 namespace torch_pjrt::pjrt {
+namespace {
+
+// Await told an error: that of the event, which is ready then, or one of its own.
+void wait_without_await(const Event& event) noexcept {
+  constexpr int kTries = 3;
+  for (int failures = 0; failures < kTries;) {
+    try {
+      if (event.is_ready()) return;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    } catch (const std::exception&) {
+      ++failures;  // a plugin that cannot tell at all is not waited for
+    }
+  }
+}
+
+}  // namespace
 
 void Event::destroy() noexcept {
   if (event_ == nullptr) return;
@@ -24,16 +42,28 @@ bool Event::is_ready() const {
 
 void Event::await(std::string_view what_was_asked) const {
   if (event_ == nullptr) return;
-  if (is_ready()) {
-    TORCH_PJRT_ARGS(PJRT_Event_Error, args);
-    args.event = event_;
-    TORCH_PJRT_CALL(api_, PJRT_Event_Error, args, what_was_asked);
-    return;
+  std::optional<Error> problem;
+  try {
+    if (is_ready()) {
+      TORCH_PJRT_ARGS(PJRT_Event_Error, args);
+      args.event = event_;
+      TORCH_PJRT_CALL(api_, PJRT_Event_Error, args, what_was_asked);
+      return;
+    }
+  } catch (const Error& error) {
+    // Told once it is ready: whoever waits takes an error, too, for the end of the work.
+    problem = error;
   }
   TORCH_PJRT_ARGS(PJRT_Event_Await, args);
   args.event = event_;
   base::BlockingRegion region;
-  TORCH_PJRT_CALL(api_, PJRT_Event_Await, args, what_was_asked);
+  try {
+    TORCH_PJRT_CALL(api_, PJRT_Event_Await, args, what_was_asked);
+  } catch (const Error& error) {
+    if (!problem) problem = error;
+    wait_without_await(*this);
+  }
+  if (problem) throw *problem;
 }
 
 std::optional<Error> Event::error() const {
