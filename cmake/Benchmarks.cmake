@@ -1,5 +1,11 @@
-# One Google Benchmark program for each bench/cpp/*.cpp; optional.
-file(GLOB _benchmarks CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/cpp/*.cpp")
+# One Google Benchmark program for each bench/cpp/*_benchmark.cpp; optional.
+file(GLOB _benchmarks CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/cpp/*_benchmark.cpp")
+
+# The plugin's own copies, for bench/transfer.py.
+add_library(raw_plugin MODULE "${PROJECT_SOURCE_DIR}/bench/cpp/raw_plugin.cpp")
+target_link_libraries(raw_plugin PRIVATE torch_pjrt_core)
+set_target_properties(raw_plugin PROPERTIES PREFIX "")
+
 find_package(benchmark QUIET)
 if(NOT benchmark_FOUND)
   return()

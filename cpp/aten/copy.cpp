@@ -9,19 +9,18 @@
 #include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
-#include <numeric>
-
 #include "aten/device.h"
 #include "aten/errors.h"
 #include "aten/layout.h"
 #include "aten/record.h"
 #include "aten/storage.h"
 #include "aten/types.h"
+#include "aten/upload.h"
 #include "base/metrics.h"
 #include "graph/strided_view.h"
 #include "transfer/device_to_device.h"
 #include "transfer/device_to_host.h"
-#include "transfer/host_to_device.h"
+#include "transfer/host_addressing.h"
 
 namespace torch_pjrt::aten {
 namespace {
@@ -48,48 +47,34 @@ c10::SmallVector<int64_t, 8> byte_strides(const at::Tensor& tensor) {
 
 std::span<const int64_t> span_of(at::IntArrayRef values) { return {values.data(), values.size()}; }
 
+// The strides of a copy; empty when they are row-major.
+std::optional<c10::DimVector> strides_for(const at::Tensor& tensor, at::MemoryFormat format) {
+  if (format == at::MemoryFormat::Preserve) return preserved_strides(tensor);
+  if (format == at::MemoryFormat::Contiguous) return std::nullopt;
+  return c10::DimVector(
+      at::empty({0}, tensor.options().device(at::kMeta)).resize_(tensor.sizes(), format).strides());
+}
+
 // Whether the memory holds the conjugate or the negative of what the tensor shows.
 bool has_bits(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
 
-// Copies a cpu tensor to the device as it is: a value with the sizes of `tensor`.
-graph::Value upload(const at::Tensor& tensor, const graph::Executor& executor) {
-  const auto strides = byte_strides(tensor);
-  transfer::HostSource source;
-  source.data = tensor.const_data_ptr();
-  source.type = element_type(tensor.scalar_type());
-  source.dimensions = span_of(tensor.sizes());
-  if (!tensor.is_contiguous()) source.byte_strides = span_of(strides);
-  graph::SharedBufferPtr buffer(new graph::SharedBuffer(
-      transfer::host_to_device(*executor.client(), executor.device(), source)));
-  return {graph::Node::data(std::move(buffer), type_of(tensor.scalar_type(), tensor.sizes())), 0};
-}
-
 // Host to device. A dense tensor in any order of dimensions goes as it lies in memory.
-void copy_to_device(at::Tensor src, const at::Tensor& dst) {
+void copy_to_device(const at::Tensor& src, const at::Tensor& dst) {
   graph::Executor& executor = executor_of(dst);
-  if (src.scalar_type() != dst.scalar_type()) {
-    static base::Counter& calls = base::counter("transfer.cast.calls");
-    static base::Counter& bytes = base::counter("transfer.cast.bytes");
-    calls.add();
-    bytes.add(static_cast<int64_t>(src.nbytes()));
-    base::counter(c10::str("transfer.cast.", src.scalar_type(), "_to_", dst.scalar_type())).add();
-    src = src.to(dst.scalar_type());
-  }
   if (src.numel() == 0) return;
-  src = src.resolve_conj().resolve_neg();
   const bool covers = dst.storage_offset() == 0 && dst.is_non_overlapping_and_dense() &&
                       dst.nbytes() == dst.storage().nbytes() && !has_bits(dst);
   if (!covers) {
-    return write(dst, cast_value(make_tensor(executor, upload(src, executor), src.scalar_type()),
-                                 dst.scalar_type(), dst.sizes()));
+    graph::Value value = upload(src, dst.scalar_type(), {}, executor);
+    if (src.sizes() != dst.sizes()) {
+      value = cast_value(make_tensor(executor, std::move(value), dst.scalar_type()),
+                         dst.scalar_type(), dst.sizes());
+    }
+    return write(dst, std::move(value));
   }
-  src = src.expand(dst.sizes());
-  // Both seen in the order in which the target lies in memory.
-  c10::DimVector order(static_cast<size_t>(dst.dim()));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return dst.stride(a) > dst.stride(b); });
-  cell_of(*dst.storage().unsafeGetStorageImpl()).set(upload(src.permute(order), executor));
+  const at::IntArrayRef strides = dst.is_contiguous() ? at::IntArrayRef() : dst.strides();
+  cell_of(*dst.storage().unsafeGetStorageImpl())
+      .set(upload(src.expand(dst.sizes()), dst.scalar_type(), strides, executor));
 }
 
 // Device to host, where the target has the source's sizes.
@@ -154,6 +139,17 @@ at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
     return cast(self, dtype.value_or(self.scalar_type()),
                 format.value_or(at::MemoryFormat::Preserve));
   }
+  // PyTorch's own makes a row-major tensor first, since it takes xla for a device without strides.
+  const bool from_cpu = self.device().is_cpu() && device && device->is_xla() &&
+                        self.layout() == at::kStrided && self.numel() != 0 &&
+                        layout.value_or(at::kStrided) == at::kStrided && !self.is_quantized() &&
+                        !pin_memory.value_or(false);
+  if (from_cpu) {
+    return translate_errors([&] {
+      return copy_to_new(self, dtype.value_or(self.scalar_type()), executor_of(*device),
+                         format.value_or(at::MemoryFormat::Preserve));
+    });
+  }
   return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, format);
 }
 
@@ -200,6 +196,14 @@ void with_host_view(const at::Tensor& tensor, const std::function<void(const at:
   use(view);
 }
 
+at::Tensor copy_to_new(const at::Tensor& src, c10::ScalarType dtype, graph::Executor& executor,
+                       at::MemoryFormat format) {
+  const auto strides = strides_for(src, format);
+  const at::IntArrayRef target = strides ? at::IntArrayRef(*strides) : at::IntArrayRef();
+  return uploaded_tensor(executor, upload(src, dtype, target, executor), dtype, src.sizes(),
+                         target);
+}
+
 void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
   (void)non_blocking;  // a copy to the device never waits for it, one to the host always does
   if (dst.numel() == 0) return;
@@ -220,14 +224,7 @@ void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking
 at::Tensor cast(const at::Tensor& tensor, c10::ScalarType dtype, at::MemoryFormat format) {
   graph::Executor& executor = executor_of(tensor);
   graph::Value value = cast_value(tensor, dtype, tensor.sizes());
-  std::optional<c10::DimVector> strides;
-  if (format == at::MemoryFormat::Preserve) {
-    strides = preserved_strides(tensor);
-  } else if (format != at::MemoryFormat::Contiguous) {
-    strides = c10::DimVector(at::empty({0}, tensor.options().device(at::kMeta))
-                                 .resize_(tensor.sizes(), format)
-                                 .strides());
-  }
+  const auto strides = strides_for(tensor, format);
   if (!strides) return make_tensor(executor, std::move(value), dtype);
   return make_tensor(executor, std::move(value), dtype, *strides);
 }

@@ -4,6 +4,8 @@
 
 #include <functional>
 
+#include "graph/executor.h"
+
 namespace torch_pjrt::aten {
 
 // Calls `use` with a cpu tensor that shows the elements of an xla tensor: their memory itself where
@@ -13,6 +15,10 @@ void with_host_view(const at::Tensor& tensor, const std::function<void(const at:
 
 // Copies between xla and any device, as dst.copy_(src) does: broadcasts and converts.
 void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking);
+
+// A new xla tensor with the elements of a strided cpu tensor that has any, in one pass.
+at::Tensor copy_to_new(const at::Tensor& src, c10::ScalarType dtype, graph::Executor& executor,
+                       at::MemoryFormat format);
 
 // A new tensor of the same device with another dtype (or the same: the value is shared, not
 // copied), with preserved or the given strides.

@@ -77,9 +77,13 @@ std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tenso
 }
 
 std::optional<c10::DimVector> preserved_strides(const at::Tensor& tensor) {
-  if (tensor.is_contiguous()) return std::nullopt;
+  // Not Tensor::is_contiguous: the strides of dimensions of size 1 are kept too.
+  if (is_contiguous(tensor.sizes(), tensor.strides())) return std::nullopt;
   if (tensor.is_non_overlapping_and_dense()) return c10::DimVector(tensor.strides());
-  return elementwise_strides(tensor, tensor.sizes());
+  if (tensor.device().is_xla()) return elementwise_strides(tensor, tensor.sizes());
+  c10::DimVector strides(at::infer_dense_strides(tensor.sizes(), tensor.strides()));
+  if (is_contiguous(tensor.sizes(), strides)) return std::nullopt;
+  return strides;
 }
 
 }  // namespace torch_pjrt::aten

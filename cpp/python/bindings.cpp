@@ -10,4 +10,5 @@ PYBIND11_MODULE(_C, module) {
   torch_pjrt::python::bind_runtime(module);
   torch_pjrt::python::bind_metrics(module);
   torch_pjrt::python::bind_tensors(module);
+  torch_pjrt::python::bind_transfer(module);
 }

@@ -23,7 +23,6 @@ Figures& figures() {
 
 pjrt::Buffer through_host(const pjrt::Client& source_client, const pjrt::Buffer& buffer,
                           const pjrt::Client& target_client, pjrt::Device device, size_t bytes) {
-  figures().bounced.add(bytes);
   const pjrt::ArraySpec array{buffer.element_type(), buffer.dimensions()};
   HostBlock block = HostMemoryPool::shared().allocate(bytes);
   device_to_host(source_client, buffer, {block.data(), array.dimensions, {}});
@@ -36,7 +35,7 @@ pjrt::Buffer device_to_device(const pjrt::Client& source_client, const pjrt::Buf
                               const pjrt::Client& target_client, pjrt::Device device) {
   const size_t item = static_cast<size_t>(pjrt::bit_width(buffer.element_type()) + 7) / 8;
   const size_t bytes = item * static_cast<size_t>(element_count(buffer.dimensions()));
-  figures().all.add(bytes);
+  MeasuredTransfer measured(figures().all, bytes);
   // Plugins refuse a copy to the device that the buffer is on.
   if (source_client.get() == target_client.get() && buffer.device() != device) {
     try {
@@ -45,6 +44,7 @@ pjrt::Buffer device_to_device(const pjrt::Client& source_client, const pjrt::Buf
       if (error.code() != pjrt::ErrorCode::kUnimplemented) throw;
     }
   }
+  measured.took(figures().bounced);
   return through_host(source_client, buffer, target_client, device, bytes);
 }
 

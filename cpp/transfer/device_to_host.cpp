@@ -1,5 +1,7 @@
 #include "transfer/device_to_host.h"
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <string>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "pjrt/error.h"
 #include "transfer/host_addressing.h"
 #include "transfer/host_memory_pool.h"
+#include "transfer/streaming_copy.h"
 #include "transfer/strided_copy.h"
 #include "transfer/transfer_figures.h"
 #include "transfer/transfer_threads.h"
@@ -20,7 +23,6 @@ constexpr const char* kAsked = "copy from a device to the host";
 
 struct Figures {
   TransferFigures all{"transfer.device_to_host"};
-  base::Timer& seconds = base::timer("transfer.device_to_host.seconds");
   TransferFigures direct{"transfer.device_to_host.direct"};
   TransferFigures plugin{"transfer.device_to_host.plugin"};
   TransferFigures unpacked{"transfer.device_to_host.unpacked"};
@@ -70,8 +72,12 @@ Shape shape_of(const pjrt::Buffer& buffer, const HostTarget& target) {
   return shape;
 }
 
-void scatter(const HostTarget& target, const void* from, const Shape& shape) {
-  if (shape.dense) {
+// `streaming`: one of many that no cache holds together.
+void scatter(const HostTarget& target, const void* from, const Shape& shape, bool streaming) {
+  if (shape.dense && streaming) {
+    stream_bytes(static_cast<char*>(target.data), static_cast<const char*>(from), shape.bytes);
+    end_streaming();
+  } else if (shape.dense) {
     parallel_memcpy(target.data, from, shape.bytes);
   } else {
     unpack(target.data, from, target.dimensions, target.byte_strides, shape.item);
@@ -83,20 +89,19 @@ class Copy {
  public:
   Copy(const pjrt::Client& client, const DeviceToHostCopy& copy)
       : buffer_(*copy.buffer), target_(copy.target), shape_(shape_of(buffer_, target_)) {
-    figures().all.add(shape_.bytes);
     if (shape_.bytes == 0) return;
     direct_ = shape_.whole_bytes && uses_host_memory(client) && buffer_.is_on_cpu() &&
               buffer_.on_device_bytes() == shape_.bytes;
     if (direct_) {
-      figures().direct.add(shape_.bytes);
+      path_ = &figures().direct;
       event_ = buffer_.ready_event();
       return;
     }
     void* to = target_.data;
     if (shape_.dense) {
-      figures().plugin.add(shape_.bytes);
+      path_ = &figures().plugin;
     } else {
-      figures().unpacked.add(shape_.bytes);
+      path_ = &figures().unpacked;
       block_ = HostMemoryPool::shared().allocate(shape_.bytes);
       to = block_.data();
     }
@@ -108,23 +113,25 @@ class Copy {
   }
 
   // After await.
-  void finish() {
+  void finish(bool streaming = false) {
     if (direct_) {
       ExternalReference keep(buffer_);
-      scatter(target_, buffer_.device_pointer(), shape_);
+      scatter(target_, buffer_.device_pointer(), shape_, streaming);
     } else if (block_) {
-      scatter(target_, block_.data(), shape_);
+      scatter(target_, block_.data(), shape_, streaming);
       block_ = {};
     }
   }
 
   size_t bytes() const noexcept { return shape_.bytes; }
+  TransferFigures* path() const noexcept { return path_; }  // null without elements
 
  private:
   const pjrt::Buffer& buffer_;
   HostTarget target_;
   Shape shape_;
   bool direct_ = false;
+  TransferFigures* path_ = nullptr;
   pjrt::Event event_;
   HostBlock block_;
 };
@@ -133,7 +140,7 @@ class Copy {
 
 void device_to_host(const pjrt::Client& client, const pjrt::Buffer& buffer,
                     const HostTarget& target) {
-  base::ScopedTimer timed(figures().seconds);
+  const auto start = std::chrono::steady_clock::now();
   Copy copy(client, {&buffer, target});
   copy.await();
   if (copy.bytes() >= kParallelBytes) {
@@ -142,10 +149,13 @@ void device_to_host(const pjrt::Client& client, const pjrt::Buffer& buffer,
   } else {
     copy.finish();
   }
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  figures().all.add(copy.bytes(), elapsed);
+  if (copy.path()) copy.path()->add(copy.bytes(), elapsed);
 }
 
 void device_to_host(const pjrt::Client& client, std::span<const DeviceToHostCopy> copies) {
-  base::ScopedTimer timed(figures().seconds);
+  const auto start = std::chrono::steady_clock::now();
   base::BlockingRegion region;
   std::exception_ptr first_error;
   const auto note = [&] {
@@ -153,9 +163,11 @@ void device_to_host(const pjrt::Client& client, std::span<const DeviceToHostCopy
   };
   std::vector<Copy> started;
   started.reserve(copies.size());
+  size_t bytes = 0;
   for (const DeviceToHostCopy& copy : copies) {
     try {
       started.emplace_back(client, copy);
+      bytes += started.back().bytes();
     } catch (...) {
       note();
     }
@@ -174,17 +186,26 @@ void device_to_host(const pjrt::Client& client, std::span<const DeviceToHostCopy
       note();
     }
   }
-  constexpr size_t kBatch = 16;
+  constexpr size_t kBatch = 4;
+  const bool streaming = bytes >= kStreamingBytes;
   std::vector<std::exception_ptr> errors(small.size());
   TransferThreads::run((small.size() + kBatch - 1) / kBatch, [&](size_t batch) {
     for (size_t i = batch * kBatch; i < std::min(small.size(), (batch + 1) * kBatch); ++i) {
       try {
-        small[i]->finish();
+        small[i]->finish(streaming);
       } catch (...) {
         errors[i] = std::current_exception();
       }
     }
   });
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  figures().all.add(bytes, elapsed, static_cast<int64_t>(copies.size()));
+  for (const Copy& copy : started) {
+    if (!copy.path()) continue;
+    const double share = static_cast<double>(copy.bytes()) / static_cast<double>(bytes);
+    copy.path()->add(copy.bytes(),
+                     std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed * share));
+  }
   for (const std::exception_ptr& error : errors) {
     if (error && !first_error) first_error = error;
   }

@@ -39,7 +39,7 @@ using HoldSource = std::function<std::unique_ptr<Holder>()>;
 // If `hold_source` is empty, a source is never read after the call.
 //
 // Throws pjrt::Error, std::bad_alloc. Counts transfer.host_to_device.{calls,bytes,seconds} and
-// calls and bytes by path: small, flat, packed, held, block, adopted.
+// the same by path: small, flat, packed, batched, held, block, adopted.
 pjrt::Buffer host_to_device(const pjrt::Client& client, pjrt::Device device,
                             const HostSource& source, const HoldSource& hold_source = {});
 
@@ -49,9 +49,11 @@ struct HostToDeviceCopy {
   HoldSource hold_source;
 };
 
-// Several at once, in this order; small ones are shared out among the threads of TransferThreads.
-// After an error of one the others are still made, then the first error is thrown and all that
-// was made is freed.
+// Several at once, shared out among the threads of TransferThreads. Where the device uses host
+// memory itself, arrays up to kSmallTransfer lie together in pool blocks of 2 MiB, so the last
+// buffer in one keeps the memory of its neighbours; the order of the buffers is that of the copies.
+// After an error of one the others are still made, then the first error is thrown and all that was
+// made is freed.
 std::vector<pjrt::Buffer> host_to_device(const pjrt::Client& client,
                                          std::span<const HostToDeviceCopy> copies);
 

@@ -22,13 +22,14 @@ from . import (  # noqa: E402
     _process,
     _seeds,
     metrics,
+    transfer,
 )
 from . import xla as _xla  # noqa: E402
 from ._config import config  # noqa: E402
 from ._operators import operators  # noqa: E402
 
 __version__ = "0.1.0"
-__all__ = ["config", "metrics", "operators", "sync"]
+__all__ = ["config", "metrics", "operators", "sync", "transfer"]
 
 
 def sync(device: "_torch.device | int | str | None" = None) -> None:

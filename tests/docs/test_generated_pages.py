@@ -48,7 +48,7 @@ def test_each_kind_of_metric_is_found(generator, tmp_path):
         "b": "timer",
         "c": "gauge",
         "d.*": "counter",
-        "e": "pair",
+        "e": "path",
         "f.*": "counter",
     }
 

@@ -36,35 +36,34 @@ MEANINGS = {
     "transfer.device_to_host": "copies from a device to the host",
     "transfer.device_to_host.direct": "of these, read straight from the device's host memory",
     "transfer.device_to_host.plugin": "of these, made by the plugin",
-    "transfer.device_to_host.seconds": "time in copies from a device to the host",
     "transfer.device_to_host.unpacked": "of these, spread over gaps or strides of the target",
     "transfer.host_to_device": "copies from the host to a device",
     "transfer.host_to_device.adopted": "of these, none made: the device uses the host's memory",
+    "transfer.host_to_device.batched": "of these, small ones of a batch, together in pool memory",
     "transfer.host_to_device.block": "of these, handed over as a whole block of pool memory",
     "transfer.host_to_device.flat": "of these, dense and copied into pool memory as they lie",
     "transfer.host_to_device.held": "of these, read by the device while the source is kept",
     "transfer.host_to_device.packed": "of these, gathered from gaps or strides",
-    "transfer.host_to_device.seconds": "time in copies from the host to a device",
     "transfer.host_to_device.small": "of these, small enough to be copied within the call",
 }
 
 _FIGURE = re.compile(r'\b(counter|gauge|timer)\(\s*(?:c10::str\(\s*)?"([^"]+)"\s*([+,)])')
-_PAIR = re.compile(r'\bTransferFigures\s+\w+\s*[({]\s*"([^"]+)"')
+_PATH = re.compile(r'\bTransferFigures\s+\w+\s*[({]\s*"([^"]+)"')
 
 
 def found_in(root: Path) -> dict[str, str]:
-    """Name to kind: counter, gauge, timer, or pair (`.calls` and `.bytes`)."""
+    """Name to kind: counter, gauge, timer, or path (`.calls`, `.bytes` and `.seconds`)."""
     names = {}
     for path in sorted((root / "cpp").rglob("*.[hc]*")):
         code = re.sub(r"//.*", "", path.read_text())
         for kind, name, following in _FIGURE.findall(code):
             names[name if following == ")" else name + "*"] = kind
-        names |= dict.fromkeys(_PAIR.findall(code), "pair")
-    # What a pair has already is no figure of its own.
-    pairs = [name for name, kind in names.items() if kind == "pair"]
-    for name in pairs:
-        names.pop(f"{name}.calls", None)
-        names.pop(f"{name}.bytes", None)
+        names |= dict.fromkeys(_PATH.findall(code), "path")
+    # What a path has already is no figure of its own.
+    paths = [name for name, kind in names.items() if kind == "path"]
+    for name in paths:
+        for what in ("calls", "bytes", "seconds"):
+            names.pop(f"{name}.{what}", None)
     return dict(sorted(names.items()))
 
 
@@ -77,8 +76,10 @@ def table(root: Path) -> list[str]:
     rows = ["| key | kind | meaning |", "|---|---|---|"]
     for name, kind in names.items():
         key = name.replace("*", "<…>")
-        keys = f"`{key}.calls`, `{key}.bytes`" if kind == "pair" else f"`{key}`"
+        keys, kinds = f"`{key}`", kind
+        if kind == "path":
+            keys, kinds = f"`{key}.calls`, `.bytes`, `.seconds`", "counters, timer"
         if kind == "timer":
             keys += f", `{key}.calls`"
-        rows.append(f"| {keys} | {'counters' if kind == 'pair' else kind} | {MEANINGS[name]} |")
+        rows.append(f"| {keys} | {kinds} | {MEANINGS[name]} |")
     return rows

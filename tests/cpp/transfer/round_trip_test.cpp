@@ -301,6 +301,41 @@ TEST_P(RoundTrip, CopiesABatchToTheDevice) {
   EXPECT_THROW(host_to_device(client(), copies), pjrt::Error);
 }
 
+TEST_P(RoundTrip, SmallArraysOfABatchShareBlocksThatComeBack) {
+  Reclaimer::instance().drain(10s);
+  const size_t before = HostMemoryPool::shared().stats().bytes_in_use;
+  constexpr int64_t kCount = 200;
+  const Ints dims = {70, 100}, strides = {400, 4}, transposed = {4, 280};
+  const std::vector<char> bytes = numbered(70 * 100 * 4);
+  std::vector<HostToDeviceCopy> copies(
+      kCount, {device(), {bytes.data(), ElementType::kF32, dims, strides}, {}});
+  for (size_t i = 0; i < copies.size(); i += 2) copies[i].source.byte_strides = transposed;
+  std::vector<char> packed(bytes.size());
+  pack(packed.data(), bytes.data(), dims, transposed, 4);
+  const int64_t batched = counted("transfer.host_to_device.batched.calls");
+  {
+    std::vector<pjrt::Buffer> buffers = host_to_device(client(), copies);
+    EXPECT_EQ(counted("transfer.host_to_device.batched.calls") - batched, kCount);
+    // Far fewer blocks than arrays.
+    EXPECT_LT(HostMemoryPool::shared().stats().bytes_in_use - before, size_t{8} << 20);
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(buffers[i].device_pointer()) % 64, 0u);
+      EXPECT_EQ(back(buffers[i], bytes.size()), i % 2 ? bytes : packed) << i;
+    }
+    // One that stays keeps its block; its contents too.
+    const pjrt::Buffer last = std::move(buffers.back());
+    buffers.clear();
+    host_to_device(client(), copies);
+    EXPECT_EQ(back(last, bytes.size()), bytes);
+  }
+  for (int i = 0; i < 1000; ++i) {
+    Reclaimer::instance().drain(10s);
+    if (HostMemoryPool::shared().stats().bytes_in_use == before) break;
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(HostMemoryPool::shared().stats().bytes_in_use, before);
+}
+
 TEST_P(RoundTrip, CopiesABatchToTheHost) {
   std::vector<std::vector<int32_t>> values, got;
   std::vector<Ints> dims;
