@@ -4,9 +4,12 @@ scikit-build-core builds an editable install inside the source folder. Here it i
 `build/`, where `make build` builds it too, and pip only links the package.
 """
 
+import base64
+import hashlib
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 from scikit_build_core import build as scikit
@@ -30,11 +33,42 @@ def prepare_metadata_for_build_editable(metadata_directory, config_settings=None
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     build_in_place()
-    return scikit.build_editable(wheel_directory, only_link(config_settings), metadata_directory)
+    name = scikit.build_editable(wheel_directory, only_link(config_settings), metadata_directory)
+    link_by_path(Path(wheel_directory) / name)
+    return name
 
 
 def only_link(config_settings):
     return {**(config_settings or {}), "wheel.cmake": "false"}
+
+
+def link_by_path(wheel: Path):
+    """Takes scikit-build-core's import hook out of an editable wheel and leaves the path to the
+    package. The hook comes before PYTHONPATH, so that another checkout that uses the same
+    environment would test this one's package instead of its own."""
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    record = next(name for name in files if name.endswith(".dist-info/RECORD"))
+    kept = {}
+    for name, content in files.items():
+        if name.startswith("_editable_") and name.endswith(".pth"):
+            lines = content.decode().splitlines(keepends=True)
+            content = "".join(line for line in lines if not line.startswith("import ")).encode()
+        elif name == record or name.startswith("_editable_"):
+            continue
+        kept[name] = content
+    listing = "".join(
+        f"{name},{digest(content)},{len(content)}\n" for name, content in kept.items()
+    )
+    kept[record] = f"{listing}{record},,\n".encode()
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in kept.items():
+            archive.writestr(name, content)
+
+
+def digest(content: bytes) -> str:
+    code = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+    return f"sha256={code.decode().rstrip('=')}"
 
 
 def build_in_place():
