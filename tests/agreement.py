@@ -1,100 +1,111 @@
-"""Runs one function on cpu and on xla and says where they differ."""
+"""Runs one function on cpu and on xla, and compares all that PyTorch promises of it."""
 
 import pytest
 import torch
 
 import torch_pjrt
 
-
-def fallbacks():
-    snapshot = torch_pjrt._C.metrics_snapshot()
-    counters = snapshot.get("counters", snapshot)
-    return {name: count for name, count in counters.items() if name.startswith("fallback.")}
+# Relative and absolute, where assert_close's own would be too wide.
+TOLERANCES = {torch.float64: 1e-9, torch.complex128: 1e-9}
 
 
-def on_device(value):
-    """The same value on xla; a view becomes the same view of the same storage."""
-    if isinstance(value, torch.Tensor):
-        flat = torch.as_strided(
-            value.detach(), (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0
-        )
-        moved = torch.as_strided(
-            flat.to("xla"), value.shape, value.stride(), value.storage_offset()
-        )
-        return moved.requires_grad_(value.requires_grad)
-    if isinstance(value, (list, tuple)):
-        return type(value)(on_device(v) for v in value)
-    return value
+def fallbacks() -> dict[str, int]:
+    """Operators that ran on the cpu so far, and how often."""
+    return torch_pjrt.metrics.fallbacks()
 
 
-def tensors_in(value):
+def programs() -> int:
+    """Programs compiled so far."""
+    return torch_pjrt.metrics.snapshot().get("compile.programs", 0)
+
+
+def tensors_in(value) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
-    if isinstance(value, (list, tuple)):
-        return [t for v in value for t in tensors_in(v)]
-    return []
+    if isinstance(value, dict):
+        return tensors_in(list(value.values()))
+    return [t for part in value for t in tensors_in(part)] if _is_list(value) else []
 
 
-def copied(value):
+def copied(value, device="cpu"):
+    """The same on a device; a view becomes the same view of a storage of its own."""
     if isinstance(value, torch.Tensor):
-        flat = torch.as_strided(
-            value.detach(), (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0
-        )
-        again = torch.as_strided(flat.clone(), value.shape, value.stride(), value.storage_offset())
-        return again.requires_grad_(value.requires_grad)
-    if isinstance(value, (list, tuple)):
-        return type(value)(copied(v) for v in value)
-    return value
+        count = value.untyped_storage().nbytes() // value.itemsize
+        storage = torch.as_strided(value.detach(), (count,), (1,), 0).to(device, copy=True)
+        view = torch.as_strided(storage, value.shape, value.stride(), value.storage_offset())
+        return view.requires_grad_(value.requires_grad)
+    if isinstance(value, dict):
+        return {name: copied(part, device) for name, part in value.items()}
+    return type(value)(copied(part, device) for part in value) if _is_list(value) else value
 
 
-def compare(expected, actual, rtol=None, atol=None, strides=True):
-    expected, actual = tensors_in(expected), tensors_in(actual)
-    assert len(expected) == len(actual)
-    for e, a in zip(expected, actual, strict=True):
+def _is_list(value) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def assert_same(expected, actual, tolerance=None) -> None:
+    """Equal values (within the dtype's tolerance), dtypes, shapes and strides, and on xla."""
+    for e, a in zip(tensors_in(expected), tensors_in(actual), strict=True):
         assert a.device.type == "xla"
         assert a.dtype == e.dtype
         assert a.shape == e.shape
-        if strides and e.numel() > 1:
-            assert a.stride() == e.stride()
+        assert a.stride() == e.stride()
+        bound = TOLERANCES.get(e.dtype) if tolerance is None else tolerance
+        if not (e.is_floating_point() or e.is_complex()):
+            bound = 0
         torch.testing.assert_close(
-            a.detach().cpu(), e.detach(), rtol=rtol, atol=atol, equal_nan=True
+            a.detach().cpu(), e.detach(), rtol=bound, atol=bound, equal_nan=True
         )
 
 
-def agree(function, *args, fallback=(), rtol=None, atol=None, strides=True, backward=False):
-    """Compares results and what became of the arguments; only named operators may fall back."""
-    args = copied(args)
-    moved = on_device(args)
-    expected = function(*args)
+def compare(function, *arguments, backward=False, fallback=(), tolerance=None, **options) -> None:
+    """Compares results, what became of the arguments and, with `backward`, their gradients.
+
+    Only operators named in `fallback` may run on the cpu.
+    """
+    inputs, moved = copied([arguments, options]), copied([arguments, options], "xla")
     before = fallbacks()
-    actual = function(*moved)
+    expected, actual = function(*inputs[0], **inputs[1]), function(*moved[0], **moved[1])
     if backward:
-        outputs = [t for t in tensors_in(expected) if t.requires_grad]
-        grads = [torch.randn(t.shape).to(t.dtype) for t in outputs]
-        torch.autograd.backward(outputs, grads)
-        torch.autograd.backward(
-            [t for t in tensors_in(actual) if t.requires_grad], [g.to("xla") for g in grads]
-        )
-    new = {n for n, count in fallbacks().items() if count != before.get(n, 0)}
-    assert new <= {f"fallback.aten::{name}" for name in fallback}, f"fell back: {new}"
-    compare(expected, actual, rtol, atol, strides)
-    compare(args, moved, rtol, atol)
+        weights = [torch.rand(t.shape).to(t.dtype) for t in _differentiable(expected)]
+        expected_gradients = _gradients(expected, inputs, weights)
+        actual_gradients = _gradients(actual, moved, [w.to("xla") for w in weights])
+    fell_back = {name for name, n in fallbacks().items() if n != before.get(name, 0)}
+    assert fell_back <= {f"aten::{name}" for name in fallback}
+    assert_same(expected, actual, tolerance)
+    assert_same(inputs, moved, tolerance)
     if backward:
-        compare(
-            [t.grad for t in tensors_in(args) if t.requires_grad],
-            [t.grad for t in tensors_in(moved) if t.requires_grad],
-            rtol,
-            atol,
-            strides=False,
-        )
+        assert_same(expected_gradients, actual_gradients, tolerance)
 
 
-def agree_on_error(function, *args, match=None):
+def _differentiable(value) -> list[torch.Tensor]:
+    return [t for t in tensors_in(value) if t.requires_grad]
+
+
+def _gradients(results, inputs, weights):
+    return torch.autograd.grad(
+        _differentiable(results), _differentiable(inputs), weights, allow_unused=True
+    )
+
+
+def compare_errors(function, *arguments, match=None, **options) -> None:
     """Both raise the same kind of exception. What the device finds comes with the first read, as an
     IndexError."""
+    inputs, moved = copied([arguments, options]), copied([arguments, options], "xla")
     with pytest.raises(Exception) as expected:
-        function(*copied(args))
+        function(*inputs[0], **inputs[1])
     with pytest.raises((expected.type, IndexError), match=match):
-        for t in tensors_in(function(*on_device(args))):
+        for t in tensors_in(function(*moved[0], **moved[1])):
             t.cpu()
         torch_pjrt.sync()
+
+
+def compare_with_errors(function, *arguments, tolerance=None, **options) -> None:
+    """As `compare` where the cpu gives a result, else as `compare_errors`."""
+    inputs = copied([arguments, options])
+    try:
+        function(*inputs[0], **inputs[1])
+    except (RuntimeError, NotImplementedError, TypeError, IndexError):
+        compare_errors(function, *arguments, **options)
+    else:
+        compare(function, *arguments, tolerance=tolerance, **options)

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from against_cpu import compare, fallbacks
+from agreement import compare
 
 
 def leaf(*sizes, dtype=torch.float32):
@@ -24,7 +24,6 @@ def test_convolution(rank, stride, padding, dilation, groups):
         w,
         leaf(8),
         backward=True,
-        own_rows=False,
         tolerance=1e-4,
     )
 
@@ -43,7 +42,6 @@ def test_transposed_convolution(rank, stride, padding, output_padding, groups, d
         w,
         leaf(3 * groups),
         backward=True,
-        own_rows=False,
         tolerance=1e-4,
     )
 
@@ -60,23 +58,13 @@ def test_half_precision_and_channels_last():
     compare(F.conv2d, x, leaf(4, 3, 3, 3), tolerance=1e-4)
 
 
-def test_has_its_own_rows():
-    before = fallbacks()
-    x, w = leaf(1, 2, 4, 4).detach().to("xla"), leaf(3, 2, 3, 3).detach().to("xla")
-    y = F.conv2d(x.requires_grad_(), w.requires_grad_(), padding=1)
-    torch.autograd.grad(y, (x, w), y.detach())
-    assert fallbacks() == before
-
-
 def test_double_backward():
     def penalty(x, w):
         y = F.conv2d(x, w, padding=1)
         (g,) = torch.autograd.grad(y, x, y, create_graph=True)
         return g * g
 
-    compare(
-        penalty, leaf(1, 2, 4, 4), leaf(3, 2, 3, 3), backward=True, own_rows=False, tolerance=1e-2
-    )
+    compare(penalty, leaf(1, 2, 4, 4), leaf(3, 2, 3, 3), backward=True, tolerance=1e-2)
 
 
 def test_refuses_channels_that_do_not_fit():

@@ -4,9 +4,8 @@ import math
 
 import pytest
 import torch
-from torch_pjrt._C import metrics_snapshot
 
-import torch_pjrt  # noqa: F401
+from agreement import compare, compare_with_errors, programs
 
 INF, NAN = math.inf, math.nan
 REALS = [-INF, -7.5, -2.0, -1.0, -0.5, -0.0, 0.0, 0.3, 0.5, 1.0, 2.5, 8.0, 100.0, INF, NAN]
@@ -85,43 +84,10 @@ BINARY = [
 BITWISE = ["bitwise_and", "bitwise_or", "bitwise_xor"]
 
 
-@pytest.fixture(autouse=True)
-def no_fallback():
-    def fallbacks():
-        return {k: v for k, v in metrics_snapshot().items() if k.startswith("fallback.")}
-
-    before = fallbacks()
-    yield
-    assert fallbacks() == before
-
-
 def check(function, *inputs, **options):
-    """Compares values, dtype and strides with the cpu's; errors must have the same type."""
-    try:
-        expected = function(*inputs, **options)
-    except (RuntimeError, NotImplementedError, TypeError) as error:
-        with pytest.raises(type(error)):
-            function(*on_xla(inputs), **options)
-        return
-    result = function(*on_xla(inputs), **options)
-    assert result.device.type == "xla"
-    assert result.stride() == expected.stride()
-    coarse = expected.dtype in (torch.bfloat16, torch.float16)
-    tolerances = {"rtol": 2e-2, "atol": 2e-2} if coarse else {"rtol": 2e-5, "atol": 2e-5}
-    if not (expected.is_floating_point() or expected.is_complex()):
-        tolerances = {"rtol": 0, "atol": 0}
-    torch.testing.assert_close(result.cpu(), expected, equal_nan=True, **tolerances)
-
-
-def on_xla(inputs):
-    """The inputs on the device, with their strides if they are transposed."""
-
-    def move(x):
-        if not isinstance(x, torch.Tensor):
-            return x
-        return x.to("xla") if x.is_contiguous() or x.dim() != 2 else x.t().to("xla").t()
-
-    return [move(x) for x in inputs]
+    """Errors must be the cpu's, too."""
+    coarse = any(getattr(x, "dtype", None) == torch.bfloat16 for x in inputs)
+    compare_with_errors(function, *inputs, tolerance=2e-2 if coarse else 2e-5, **options)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
@@ -171,13 +137,10 @@ def test_power_of_a_number(exponent, dtype):
 def test_another_number_is_not_another_program():
     x = torch.arange(7.0).to("xla")
 
-    def compiles():
-        return sum(v for k, v in metrics_snapshot().items() if k == "compile.calls")
-
     torch.add(x.clamp(min=0.25, max=0.5) * 1.5, x, alpha=0.7).cpu()
-    before = compiles()
+    before = programs()
     torch.add(x.clamp(min=0.125, max=0.75) * 2.5, x, alpha=0.9).cpu()
-    assert compiles() == before
+    assert programs() == before
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0)])
@@ -229,11 +192,7 @@ def test_ternary(function, dtype):
 )
 def test_in_place(function):
     torch.manual_seed(0)
-    x, y = torch.rand(4, 5), torch.rand(4, 5) + 0.5
-    z = x.to("xla")
-    function(z, y.to("xla"))
-    function(x, y)
-    torch.testing.assert_close(z.cpu(), x)
+    compare(function, torch.rand(4, 5), torch.rand(4, 5) + 0.5)
 
 
 def test_in_place_refuses_a_dtype_that_does_not_fit():
@@ -272,14 +231,7 @@ ACTIVATIONS = [
 def test_activation_and_gradient(function, dtype):
     torch.manual_seed(0)
     x = (torch.randn(6, 5) * 3).to(dtype).requires_grad_()
-    z = x.detach().to("xla").requires_grad_()
-    expected, result = function(x), function(z)
-    weights = torch.rand(expected.shape).to(dtype)
-    expected.backward(weights)
-    result.backward(weights.to("xla"))
-    tolerances = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {}
-    torch.testing.assert_close(result.detach().cpu(), expected.detach(), **tolerances)
-    torch.testing.assert_close(z.grad.cpu(), x.grad, **tolerances)
+    compare(function, x, backward=True, tolerance=2e-2 if dtype == torch.bfloat16 else None)
 
 
 def test_arctangent_of_long_arrays():

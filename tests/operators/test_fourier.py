@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from against_cpu import compare
+from agreement import compare
 
 
 @pytest.mark.parametrize("norm", ["forward", "ortho", "backward"])
@@ -28,11 +28,10 @@ def test_functions_of_torch_fft():
     compare(
         lambda x: torch.fft.irfft2(torch.fft.rfft2(x)),
         torch.randn(4, 6),
-        own_rows=False,
         tolerance=1e-4,
     )
 
 
 def test_gradient():
     x = torch.randn(3, 8).requires_grad_()
-    compare(torch.fft.rfft, x, backward=True, own_rows=False, tolerance=1e-3)
+    compare(torch.fft.rfft, x, backward=True, tolerance=1e-3)

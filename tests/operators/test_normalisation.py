@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from against_cpu import compare
+from agreement import compare
 
 
 def leaf(*sizes, dtype=torch.float32):
@@ -75,12 +75,9 @@ def test_group_norm():
         leaf(6),
         leaf(6),
         backward=True,
-        own_rows=False,
         tolerance=1e-4,
     )
-    compare(
-        lambda x: F.group_norm(x, 2), leaf(2, 6, 4), backward=True, own_rows=False, tolerance=1e-4
-    )
+    compare(lambda x: F.group_norm(x, 2), leaf(2, 6, 4), backward=True, tolerance=1e-4)
 
 
 def test_refuses_what_does_not_fit():

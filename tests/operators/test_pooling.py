@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from against_cpu import compare
+from agreement import compare
 
 
 def leaf(*sizes):
@@ -30,7 +30,7 @@ def test_max_pool2d(kernel, stride, padding, dilation, ceil):
 
 
 def test_max_pool_of_other_ranks_and_special_values():
-    compare(lambda x: F.max_pool1d(x, 3, 2), leaf(2, 3, 9), backward=True, own_rows=False)
+    compare(lambda x: F.max_pool1d(x, 3, 2), leaf(2, 3, 9), backward=True)
     compare(
         lambda x: F.max_pool3d(x, 2, 1, 1, return_indices=True), leaf(1, 2, 4, 5, 3), backward=True
     )
@@ -58,7 +58,7 @@ def test_avg_pool2d(kernel, stride, padding, ceil, count_padding, divisor):
 
 
 def test_avg_pool_of_other_ranks():
-    compare(lambda x: F.avg_pool1d(x, 3, 2, 1), leaf(2, 3, 9), backward=True, own_rows=False)
+    compare(lambda x: F.avg_pool1d(x, 3, 2, 1), leaf(2, 3, 9), backward=True)
     compare(lambda x: F.avg_pool3d(x, 2, 1, 1), leaf(1, 2, 4, 5, 3), backward=True)
     compare(
         lambda x: F.avg_pool2d(x, 2), torch.randn(2, 3, 6, 6).to(memory_format=torch.channels_last)

@@ -5,38 +5,14 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_pjrt._C import metrics_snapshot
 
-import torch_pjrt  # noqa: F401
-
-
-@pytest.fixture(autouse=True)
-def no_fallback():
-    def fallbacks():
-        return {k: v for k, v in metrics_snapshot().items() if k.startswith("fallback.")}
-
-    before = fallbacks()
-    yield
-    assert fallbacks() == before
-
-
-def on_xla(inputs):
-    return [x.to("xla") if isinstance(x, torch.Tensor) else x for x in inputs]
+from agreement import compare, compare_with_errors
 
 
 def check(function, *inputs):
-    try:
-        expected = function(*inputs)
-    except (RuntimeError, NotImplementedError, IndexError) as error:
-        with pytest.raises(type(error)):
-            function(*on_xla(inputs))
-        return
-    result = function(*on_xla(inputs))
-    as_list = lambda x: list(x) if isinstance(x, tuple) else [x]  # noqa: E731
-    for r, e in zip(as_list(result), as_list(expected), strict=True):
-        coarse = e.dtype == torch.bfloat16
-        tolerances = {"rtol": 2e-2, "atol": 2e-2} if coarse else {}
-        torch.testing.assert_close(r.cpu(), e, equal_nan=True, **tolerances)
+    """Errors must be the cpu's, too."""
+    coarse = any(x.dtype == torch.bfloat16 for x in inputs)
+    compare_with_errors(function, *inputs, tolerance=2e-2 if coarse else None)
 
 
 REDUCTIONS = {
@@ -152,15 +128,12 @@ def test_loss_and_gradient(name, reduction):
         "real": torch.randn(6, 5),
         "unit": torch.rand(6, 5),
     }
-    gradients, losses = [], []
-    for device in ("cpu", "xla"):
-        leaf = x.to(device).detach().requires_grad_()
-        loss = LOSSES[name](leaf, {k: v.to(device) for k, v in targets.items()}, reduction)
-        loss.sum().backward()
-        losses.append(loss.detach().cpu())
-        gradients.append(leaf.grad.cpu())
-    torch.testing.assert_close(losses[1], losses[0])
-    torch.testing.assert_close(gradients[1], gradients[0])
+    compare(
+        lambda x, targets: LOSSES[name](x, targets, reduction),
+        x.requires_grad_(),
+        targets,
+        backward=True,
+    )
 
 
 def test_spatial_cross_entropy():

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from against_cpu import compare
+from agreement import compare
 
 SIZES = {1: (2, 3, 7), 2: (2, 3, 7, 6), 3: (1, 2, 4, 5, 3)}
 

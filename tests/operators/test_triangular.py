@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from against_cpu import compare
+from agreement import compare
 
 
 def positive(*sizes, dtype=torch.float32):

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from against_cpu import compare
+from agreement import compare
 
 
 @pytest.mark.parametrize(
