@@ -13,19 +13,21 @@ import torch
 _swap = torch.utils.swap_tensors
 
 
-def _moved(parameter: torch.nn.Parameter, fn) -> torch.Tensor | None:
-    with torch.no_grad():
-        applied = fn(parameter)
+def _moves(parameter: torch.nn.Parameter, applied: torch.Tensor) -> bool:
     devices = {parameter.device.type, applied.device.type}
-    return applied if len(devices) == 2 and "xla" in devices else None
+    return len(devices) == 2 and "xla" in devices
 
 
-def _swap_parameters(module: torch.nn.Module, fn) -> None:
+def _swap_parameters(module: torch.nn.Module, fn) -> dict[int, torch.Tensor]:
+    """Swaps those that `fn` moves; the results of `fn` for the others, by id."""
+    others = {}
     for parameter in module._parameters.values():
-        if parameter is None:
+        if parameter is None or id(parameter) in others:
             continue
-        applied = _moved(parameter, fn)
-        if applied is None:
+        with torch.no_grad():
+            applied = fn(parameter)
+        if not _moves(parameter, applied):
+            others[id(parameter)] = applied
             continue
         gradient, parameter.grad = parameter.grad, None
         replacement = torch.nn.Parameter(applied, parameter.requires_grad)
@@ -38,6 +40,7 @@ def _swap_parameters(module: torch.nn.Module, fn) -> None:
         if gradient is not None:
             with torch.no_grad():
                 parameter.grad = fn(gradient)
+    return others
 
 
 def install() -> None:
@@ -46,7 +49,8 @@ def install() -> None:
     @functools.wraps(stock_apply)
     def _apply(self, fn, recurse=True):
         # `stock_apply` calls this for each child; then its own loop finds nothing left to move.
-        _swap_parameters(self, fn)
-        return stock_apply(self, fn, recurse)
+        # What `fn` made of the parameters that stay, perhaps a copy, is not made twice.
+        made = _swap_parameters(self, fn)
+        return stock_apply(self, lambda t: made.pop(id(t)) if id(t) in made else fn(t), recurse)
 
     torch.nn.Module._apply = _apply

@@ -65,6 +65,14 @@ def test_dtype_and_device_change_together():
     assert weight.dtype == torch.bfloat16 and weight.device.type == "xla"
 
 
+def test_a_function_is_applied_once_to_what_stays():
+    module, calls = Tied(), []
+    module._apply(lambda t: (calls.append(t), t.double())[1])
+    assert len(calls) == 5  # four parameters' places, of which two are tied, and a buffer
+    assert {t.dtype for t in module.state_dict().values()} == {torch.float64}
+    assert module.first.weight is module.second.weight
+
+
 def test_frozen_parameters_stay_frozen():
     module = torch.nn.Linear(3, 2).requires_grad_(False).to("xla")
     assert not module.weight.requires_grad
