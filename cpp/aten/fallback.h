@@ -16,8 +16,8 @@ enum class Route : uint8_t {
 Route route_of(const c10::OperatorHandle& op);
 
 // Registers PyTorch's decomposition of an aten operator (name without namespace, overload) as its
-// xla kernel. False when there is none. Set by the bindings, called at most once for an operator,
-// on any thread and without the GIL.
+// xla kernel, unless it is there already. False when there is none. Set by the bindings, called on
+// any thread and without the GIL.
 using RegisterDecomposition = bool (*)(const std::string& name, const std::string& overload);
 void set_decompositions(RegisterDecomposition register_decomposition) noexcept;
 

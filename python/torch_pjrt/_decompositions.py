@@ -4,6 +4,7 @@ They are looked up when such an operator is first called: importing them all tak
 """
 
 import inspect
+import threading
 
 import torch
 
@@ -13,6 +14,8 @@ _library = torch.library.Library("aten", "IMPL")
 
 # Name and overload of each operator that got its decomposition.
 registered: set[tuple[str, str]] = set()
+# Two threads may call an operator for the first time; PyTorch refuses a second registration.
+_lock = threading.Lock()
 
 
 def _register(name: str, overload: str) -> bool:
@@ -24,8 +27,10 @@ def _register(name: str, overload: str) -> bool:
     module = getattr(inspect.unwrap(decomposition), "__module__", "") if decomposition else ""
     if not module.startswith("torch._decomp"):
         return False
-    _library.impl(operator, decomposition, "XLA")
-    registered.add((name, overload))
+    with _lock:
+        if (name, overload) not in registered:
+            _library.impl(operator, decomposition, "XLA")
+            registered.add((name, overload))
     return True
 
 
