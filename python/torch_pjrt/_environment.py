@@ -21,8 +21,8 @@ VARIABLES = (
     Variable(
         "TORCH_PJRT_OPTIONS",
         "none",
-        "Create options for the plugin's client, as `name=value` separated by commas, for example "
-        "`cpu_device_count=2`. Read at import.",
+        "Create options for the plugin's client, as `name=value` separated by semicolons, for "
+        "example `cpu_device_count=2`. Read at import.",
     ),
     Variable(
         "TORCH_PJRT_CACHE_DIR",

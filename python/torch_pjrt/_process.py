@@ -17,7 +17,10 @@ def choose_plugin(plugin: Plugin, options: dict) -> None:
 
 def configure() -> None:
     """Take plugin, create options and cache folder from the environment."""
-    options = _C.parse_options(os.environ.get(OPTIONS_VARIABLE, ""))
+    try:
+        options = _C.parse_options(os.environ.get(OPTIONS_VARIABLE, ""))
+    except ValueError as error:
+        raise ValueError(f"environment variable {OPTIONS_VARIABLE}: {error}") from None
     try:
         choose_plugin(default_plugin(), options)
     except PluginNotFoundError as error:
