@@ -1,5 +1,7 @@
 #include "graph/cell.h"
 
+#include <utility>
+
 #include "graph/executor.h"
 #include "graph/lock.h"
 
@@ -22,17 +24,38 @@ Value Cell::get() const {
 
 void Cell::set(Value value) {
   RecordingLock lock(recording_mutex());
-  std::swap(value_, value);
-  link();
+  replace(value);
 }
 
 bool Cell::set_if(const Value& expected, const Value& value) {
   Value old = value;
   RecordingLock lock(recording_mutex());
   if (value_ != expected) return false;
-  std::swap(value_, old);
-  link();
+  replace(old);
   return true;
+}
+
+// Exchanges the value, so that the caller releases the old one outside the lock.
+void Cell::replace(Value& value) noexcept {
+  if (value_) {
+    if (value_.node->is_data()) {
+      settle(value_);
+    } else if (home_ == 0 && !start_ && value_.node->operands().empty()) {
+      start_ = value_;
+    }
+  }
+  std::swap(value_, value);
+  link();
+}
+
+void Cell::settle(const Value& data) noexcept {
+  const SharedBufferPtr& buffer = data.node->outputs()[data.index].buffer;
+  if (buffer) home_ = buffer->id();
+}
+
+Value Cell::take_start() noexcept {
+  if (start_ && start_.node->is_data()) settle(start_);
+  return std::exchange(start_, Value());
 }
 
 // Puts the cell on the list of pending cells, or takes it off, as its value asks.

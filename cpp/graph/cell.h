@@ -20,6 +20,7 @@ class Cell {
 
   // The current value; empty before the first `set`.
   Value get() const;
+  const Value& value() const noexcept { return value_; }  // under the recording lock
 
   // Replaces the contents. The old value is released outside the lock.
   void set(Value value);
@@ -30,14 +31,30 @@ class Cell {
 
   Executor& executor() const noexcept { return *executor_; }
 
+  // The id of the device buffer that the cell held last, 0 before the first one: where a value
+  // that replaces it had best be put. Under the recording lock.
+  uint64_t home() const noexcept { return home_; }
+
+  // The pending constant that the storage was filled with before anything else was written to it,
+  // where what was written reads it. Under the recording lock.
+  const Value& start() const noexcept { return start_; }
+
+  // Once the start is device data: it is the cell's home. Returns it, for the caller to release
+  // outside the lock. Under the recording lock.
+  Value take_start() noexcept;
+
  private:
   friend class PendingCells;
 
+  void replace(Value& value) noexcept;
+  void settle(const Value& data) noexcept;
   void unlink() noexcept;
   void link() noexcept;
 
   Executor* executor_;
   Value value_;
+  uint64_t home_ = 0;
+  Value start_;
   Cell* previous_ = nullptr;
   Cell* next_ = nullptr;
 };
@@ -48,7 +65,7 @@ class PendingCells {
   void append(Cell& cell) noexcept;
   bool empty() const noexcept { return first_ == nullptr; }
 
-  // Calls `visit(value)` for each pending value; drops cells whose value has become data.
+  // Calls `visit(cell)` for each pending cell; drops those whose value has become data.
   template <typename Visit>
   void for_each(Visit visit) {
     for (Cell* cell = first_; cell;) {
@@ -56,7 +73,7 @@ class PendingCells {
       if (cell->value_.node->is_data()) {
         remove(*cell);
       } else {
-        visit(cell->value_);
+        visit(*cell);
       }
       cell = next;
     }

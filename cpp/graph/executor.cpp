@@ -16,6 +16,10 @@ namespace {
 // queue memory without end.
 constexpr size_t kMostInFlight = 32;
 
+// Storages that start with a constant and are updated in place, from which on it pays to compute
+// the constants apart: a program of its own costs some 50 ms.
+constexpr size_t kFewestStarts = 8;
+
 // All checks of one execution in one array, so that they cost one output.
 constexpr Operator kChecks{"torch_pjrt::checks", [](Emission& e) {
                              StableHloBuilder& b = e.builder();
@@ -154,6 +158,7 @@ Value Executor::take_checks(Operators& checked) {
 SharedBufferPtr Executor::execute(const Value& wanted) {
   SharedBuffer::check_not_forked();
   ExecutionLock execution(execution_mutex_);
+  compute_starts();
   Operators checked;
   const Value flags = take_checks(checked);
   std::unique_ptr<Trace> trace;
@@ -161,12 +166,12 @@ SharedBufferPtr Executor::execute(const Value& wanted) {
     // One lock for the list and the trace: references are counted as they are at one moment.
     RecordingLock lock(recording_mutex());
     cut_policy_.executed();
-    std::vector<Value> roots;
-    pending_.for_each([&](const Value& value) { roots.push_back(value); });
-    if (wanted && !wanted.node->is_data()) roots.push_back(wanted);
-    if (flags) roots.push_back(flags);
+    std::vector<Trace::Root> roots;
+    pending_.for_each([&](Cell& cell) { roots.push_back({cell.value(), cell.home()}); });
+    if (wanted && !wanted.node->is_data()) roots.push_back({wanted});
+    if (flags) roots.push_back({flags});
     if (!roots.empty()) {
-      trace = std::make_unique<Trace>(std::move(roots), number_width_, donate());
+      trace = std::make_unique<Trace>(std::move(roots), number_width_, donate(), number_sharing_);
     }
   }
   if (trace) run(std::move(trace));
@@ -177,6 +182,37 @@ SharedBufferPtr Executor::execute(const Value& wanted) {
     if (!buffer->failure) pending_checks_.push_back({std::move(buffer), std::move(checked)});
   }
   return wanted ? wanted.node->outputs()[wanted.index].buffer : SharedBufferPtr();
+}
+
+// An optimizer fills its state with zeros and updates it in place, all in its first step. With the
+// zeros as constants that step's program would be another than that of all later ones; so they
+// are computed apart.
+void Executor::compute_starts() {
+  std::unique_ptr<Trace> trace;
+  std::vector<Value> released;
+  {
+    RecordingLock lock(recording_mutex());
+    std::vector<Trace::Root> starts;
+    pending_.for_each([&](Cell& cell) {
+      const Value& start = cell.start();
+      if (start && start.node->is_operation() && start.node->reference_count() > 1) {
+        starts.push_back({start});
+      } else if (start) {
+        released.push_back(cell.take_start());
+      }
+    });
+    if (starts.size() < kFewestStarts) {
+      pending_.for_each([&](Cell& cell) { released.push_back(cell.take_start()); });
+      return;
+    }
+    trace = std::make_unique<Trace>(std::move(starts), number_width_, /*donate=*/false,
+                                    number_sharing_);
+  }
+  run(std::move(trace));
+  RecordingLock lock(recording_mutex());
+  pending_.for_each([&](Cell& cell) {
+    if (cell.start() && cell.start().node->is_data()) released.push_back(cell.take_start());
+  });
 }
 
 void Executor::run(std::unique_ptr<Trace> trace) {
@@ -222,7 +258,10 @@ void Executor::run_again(std::vector<Value> roots) {
   std::unique_ptr<Trace> trace;
   {
     RecordingLock lock(recording_mutex());
-    trace = std::make_unique<Trace>(std::move(roots), number_width_, /*donate=*/false);
+    std::vector<Trace::Root> again;
+    for (Value& root : roots) again.push_back({std::move(root)});
+    trace =
+        std::make_unique<Trace>(std::move(again), number_width_, /*donate=*/false, number_sharing_);
   }
   run(std::move(trace));
 }

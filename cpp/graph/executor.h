@@ -92,6 +92,7 @@ class Executor {
 
   SharedBufferPtr execute(const Value& wanted);
   void raise_failure(Node& node);
+  void compute_starts();
   Value take_checks(Operators& checked);
   void run(std::unique_ptr<Trace> trace);
   void run_again(std::vector<Value> roots);
@@ -106,9 +107,10 @@ class Executor {
   int index_;
   NumberWidth number_width_;
 
-  PendingCells pending_;         // under the recording lock
-  std::vector<Check> checks_;    // under the recording lock
-  CutPolicy cut_policy_{10000};  // under the recording lock
+  PendingCells pending_;          // under the recording lock
+  NumberSharing number_sharing_;  // under the recording lock
+  std::vector<Check> checks_;     // under the recording lock
+  CutPolicy cut_policy_{10000};   // under the recording lock
 
   std::mutex execution_mutex_;         // one execution at a time
   std::deque<pjrt::Event> in_flight_;  // under the execution mutex

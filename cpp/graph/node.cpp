@@ -1,18 +1,9 @@
 #include "graph/node.h"
 
+#include <algorithm>
 #include <new>
 
 namespace torch_pjrt::graph {
-namespace {
-
-uint64_t hash_of(const Type& type) noexcept {
-  uint64_t h = static_cast<uint64_t>(type.element) + 0x51;
-  for (int64_t d : type.dimensions) h = mix(h, static_cast<uint64_t>(d));
-  return h;
-}
-
-}  // namespace
-
 // A node, its outputs and its operands live in one allocation.
 Node* Node::allocate(size_t operand_count, size_t output_count) {
   static_assert(alignof(Node) >= alignof(Output) && alignof(Output) >= alignof(Value));
@@ -42,17 +33,8 @@ NodePtr Node::operation(const Operator& op, std::span<const Value> operands, Att
   NodePtr owner(node);
   node->op_ = &op;
   node->attributes_ = std::move(attributes);
-  uint64_t h = op.id;
-  for (int64_t word : node->attributes_.words()) h = mix(h, static_cast<uint64_t>(word));
-  for (size_t i = 0; i < types.size(); ++i) {
-    node->outputs_[i].type = types[i];
-    h = mix(h, hash_of(types[i]));
-  }
-  for (size_t i = 0; i < operands.size(); ++i) {
-    node->operands_[i] = operands[i];
-    h = mix(h, operands[i].node->hash() + operands[i].index);
-  }
-  node->hash_.store(h, std::memory_order_relaxed);
+  for (size_t i = 0; i < types.size(); ++i) node->outputs_[i].type = types[i];
+  std::copy(operands.begin(), operands.end(), node->operands_);
   return owner;
 }
 
@@ -61,8 +43,6 @@ NodePtr Node::number(HostNumber number, ElementType element) {
   NodePtr owner(node);
   node->number_ = number;
   node->outputs_[0].type.element = element;
-  node->hash_.store(mix(hash_of(node->outputs_[0].type), 0x17 + static_cast<uint64_t>(number.kind)),
-                    std::memory_order_relaxed);
   return owner;
 }
 
@@ -70,7 +50,6 @@ NodePtr Node::data(SharedBufferPtr buffer, Type type) {
   Node* node = allocate(0, 1);
   NodePtr owner(node);
   node->is_data_ = true;
-  node->hash_.store(hash_of(type), std::memory_order_relaxed);
   node->outputs_[0].type = std::move(type);
   node->outputs_[0].buffer = std::move(buffer);
   return owner;
@@ -78,7 +57,6 @@ NodePtr Node::data(SharedBufferPtr buffer, Type type) {
 
 void Node::become_data(std::vector<Value>& released) {
   is_data_ = true;
-  hash_.store(hash_of(outputs_[0].type), std::memory_order_relaxed);
   for (Value& operand : operands()) released.push_back(std::move(operand));
 }
 

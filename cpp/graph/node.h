@@ -71,10 +71,6 @@ class Node {
   const Attributes& attributes() const noexcept { return attributes_; }
   const HostNumber& number() const noexcept { return number_; }
 
-  // Structural hash: operator, attributes, types and the operands' hashes; of device data and
-  // numbers only the type.
-  uint64_t hash() const noexcept { return hash_.load(std::memory_order_relaxed); }
-
   // The position of the user's line in the table of source lines, 0 when none was taken.
   uint32_t source_line = 0;
 
@@ -88,6 +84,7 @@ class Node {
 
   // Scratch of the trace that visits this node.
   uint64_t visit = 0;
+  uint64_t structure = 0;
   uint32_t uses = 0;
   uint32_t position = 0;
 
@@ -100,7 +97,6 @@ class Node {
   const Operator* op_ = nullptr;
   bool is_data_ = false;
   std::atomic<uint32_t> count_{0};
-  std::atomic<uint64_t> hash_{0};  // changes when the node becomes data, while others record
   Attributes attributes_;
   HostNumber number_;
   Value* operands_ = nullptr;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <new>
 
 #include "base/ref_counted.h"
@@ -34,10 +35,19 @@ class SharedBuffer : public base::RefCounted<SharedBuffer> {
                       "multiprocessing's spawn method");
   }
 
+  // Tells this buffer from every other that was or will be made in this process.
+  uint64_t id() const noexcept { return id_; }
+
   pjrt::Buffer buffer;
   FailurePtr failure;
 
  private:
+  static uint64_t next_id() noexcept {
+    static std::atomic<uint64_t> next{1};
+    return next.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  const uint64_t id_ = next_id();
   static inline std::atomic<bool> leaks_{false};
   alignas(pjrt::Buffer) unsigned char leaked_[sizeof(pjrt::Buffer)];  // never destroyed
 };

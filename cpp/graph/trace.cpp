@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
+#include <unordered_map>
 
 #include "graph/emission.h"
 
@@ -22,6 +24,56 @@ Kind kind_of(Node& node, NumberWidth width) noexcept {
   const ElementType element = node.outputs()[0].type.element;
   const bool is_real = pjrt::is_floating(element) || pjrt::is_complex(element);
   return width == NumberWidth::k32 && kind == Kind::kInteger && is_real ? Kind::kReal : kind;
+}
+
+// Visits what `root` depends on, operands first, and calls `enter` when it first sees a node and
+// `leave` when its operands are done. With a stack of its own: a graph may be deeper than the
+// thread's.
+template <typename Enter, typename Leave>
+void walk(Node* root, uint64_t visit, Enter enter, Leave leave) {
+  struct Frame {
+    Node* node;
+    size_t next;
+  };
+  if (root->visit == visit) return;
+  std::vector<Frame> stack;
+  auto push = [&](Node* node) {
+    node->visit = visit;
+    enter(node);
+    stack.push_back({node, 0});
+  };
+  push(root);
+  while (!stack.empty()) {
+    Frame& frame = stack.back();
+    Node* node = frame.node;
+    if (node->is_operation() && frame.next < node->operands().size()) {
+      Node* operand = node->operands()[frame.next++].node.get();
+      if (operand->visit != visit) push(operand);
+      continue;
+    }
+    stack.pop_back();
+    leave(node);
+  }
+}
+
+uint64_t hash_of(const Type& type) noexcept {
+  uint64_t h = static_cast<uint64_t>(type.element) + 0x51;
+  for (int64_t d : type.dimensions) h = mix(h, static_cast<uint64_t>(d));
+  return h;
+}
+
+// A hash of what computes an operation, given those of its operands; of data only the type counts.
+uint64_t structure_of(Node& node) noexcept {
+  if (node.is_data()) return 0;
+  uint64_t h = node.is_operation() ? node.op().id : 0x17;
+  for (const Node::Output& output : node.outputs()) h = mix(h, hash_of(output.type));
+  if (node.is_number()) return h;
+  for (int64_t word : node.attributes().words()) h = mix(h, static_cast<uint64_t>(word));
+  for (const Value& operand : node.operands()) {
+    h = mix(h, operand.node->is_data() ? hash_of(operand.type())
+                                       : operand.node->structure + operand.index);
+  }
+  return h;
 }
 
 // The place of an output of data that the trace has not read so far.
@@ -46,67 +98,58 @@ void Trace::hash(const Type& type) noexcept {
   for (int64_t d : type.dimensions) hash(static_cast<uint64_t>(d));
 }
 
-Trace::Trace(std::vector<Value> roots, NumberWidth width, bool donate)
-    : width_(width), visit_(next_visit()) {
-  // Two threads of one backward pass record in varying order: the structure decides, not time.
-  std::stable_sort(roots.begin(), roots.end(), [](const Value& a, const Value& b) {
-    const uint64_t ha = a.node->hash(), hb = b.node->hash();
-    return ha != hb ? ha < hb : a.index < b.index;
+Trace::Trace(std::vector<Root> roots, NumberWidth width, bool donate, NumberSharing& sharing)
+    : width_(width) {
+  // Two threads of one backward pass record in varying order: the structure decides, not time. It
+  // is taken anew each time, since what was recorded on a pending value may now read data.
+  const uint64_t structures = next_visit();
+  for (const Root& root : roots) {
+    walk(
+        root.value.node.get(), structures, [](Node*) {},
+        [](Node* node) { node->structure = structure_of(*node); });
+  }
+  std::stable_sort(roots.begin(), roots.end(), [](const Root& a, const Root& b) {
+    const uint64_t ha = a.value.node->structure, hb = b.value.node->structure;
+    return ha != hb ? ha < hb : a.value.index < b.value.index;
   });
+  visit_ = next_visit();
   hash(static_cast<uint64_t>(width));
-  for (const Value& root : roots) visit(root.node.get());
+  for (const Root& root : roots) visit(root.value.node.get());
   // Clones share a value: it is computed once. `roots` and `roots_` hold a reference each, and
   // every cell one of its own.
-  for (Value& root : roots) {
-    Node& node = *root.node;
-    Node::Output& output = node.outputs()[root.index];
+  for (Root& root : roots) {
+    Node& node = *root.value.node;
+    Node::Output& output = node.outputs()[root.value.index];
     node.uses += 2;
     if (output.root_visit == visit_) continue;
     output.root_visit = visit_;
-    hash(uint64_t{node.position} << 32 | root.index);
-    roots_.push_back(root);
+    hash(uint64_t{node.position} << 32 | root.value.index);
+    roots_.push_back(root.value);
+    homes_.push_back(root.home);
     ++node.uses;
   }
   // A node of several outputs becomes device data as a whole: whoever still holds one of its other
   // outputs needs it.
-  for (const Value& root : roots) {
-    Node& node = *root.node;
+  for (const Root& root : roots) {
+    Node& node = *root.value.node;
     if (node.outputs().size() == 1 || node.reference_count() <= node.uses) continue;
     for (uint32_t i = 0; i < node.outputs().size(); ++i) {
       if (node.outputs()[i].root_visit == visit_) continue;
       node.outputs()[i].root_visit = visit_;
       hash(uint64_t{node.position} << 32 | i);
-      roots_.push_back(Value{root.node, i});
+      roots_.push_back(Value{root.value.node, i});
+      homes_.push_back(0);
       ++node.uses;
     }
   }
   find_failures();
   find_donations(donate);
+  share_numbers(sharing);
 }
 
-// Depth first with a stack of its own: a graph may be deeper than the thread's stack.
 void Trace::visit(Node* root) {
-  struct Frame {
-    Node* node;
-    size_t next;
-  };
-  if (root->visit == visit_) return;
-  std::vector<Frame> stack;
-  auto enter = [&](Node* node) {
-    node->visit = visit_;
-    node->uses = 0;
-    stack.push_back({node, 0});
-  };
-  enter(root);
-  while (!stack.empty()) {
-    Frame& frame = stack.back();
-    Node* node = frame.node;
-    if (node->is_operation() && frame.next < node->operands().size()) {
-      Node* operand = node->operands()[frame.next++].node.get();
-      if (operand->visit != visit_) enter(operand);
-      continue;
-    }
-    stack.pop_back();
+  auto enter = [&](Node* node) { node->uses = 0; };
+  walk(root, visit_, enter, [&](Node* node) {
     if (node->is_operation()) {
       node->position = static_cast<uint32_t>(operations_.size() << 2);
       operations_.push_back(node);
@@ -118,9 +161,11 @@ void Trace::visit(Node* root) {
       for (const Node::Output& output : node->outputs()) hash(output.type);
       for (const Value& operand : node->operands()) {
         ++operand.node->uses;
-        const uint32_t place =
-            operand.node->is_data() ? leaf(operand) << 2 | 1 : operand.node->position;
-        hash(uint64_t{place} << 32 | operand.index);
+        if (operand.node->is_data()) {
+          hash(uint64_t{leaf(operand) << 2 | 1} << 32);
+        } else {
+          hash(uint64_t{operand.node->position} << 32 | operand.index);
+        }
       }
     } else if (node->is_number()) {
       node->position = static_cast<uint32_t>(numbers_.size() << 2 | 2);
@@ -130,7 +175,7 @@ void Trace::visit(Node* root) {
     } else {
       for (Node::Output& output : node->outputs()) output.slot = kNoSlot;
     }
-  }
+  });
 }
 
 // The place among the leaves of an output of a data node; only outputs that are read have one.
@@ -190,6 +235,45 @@ void Trace::find_donations(bool donate) {
     leaves_[i].donated = true;
     hash(0x13 + (uint64_t{i} << 8));
   }
+  pair_donations();
+}
+
+// A value that is written in place goes where the old one was. Left to itself, XLA pairs donated
+// buffers and results by shape alone, and copies wherever a result is due before the last reader
+// of the buffer that it was given.
+void Trace::pair_donations() {
+  std::unordered_map<uint64_t, Leaf*> by_id;
+  for (Leaf& leaf : leaves_) {
+    if (leaf.donated) by_id.emplace(leaf.buffer->id(), &leaf);
+  }
+  for (size_t i = 0; i < roots_.size() && !by_id.empty(); ++i) {
+    const auto found = by_id.find(homes_[i]);
+    if (found == by_id.end() || !(found->second->type == roots_[i].type())) continue;
+    found->second->result = static_cast<int64_t>(i);
+    hash(0x14 + (uint64_t{i} << 8));
+    hash(static_cast<uint64_t>(found->second - leaves_.data()));
+    by_id.erase(found);
+  }
+}
+
+void Trace::share_numbers(NumberSharing& sharing) {
+  std::vector<NumberBits> bits;
+  bits.reserve(numbers_.size());
+  for (Node* node : numbers_) {
+    const HostNumber& number = node->number();
+    const bool is_integer = number.kind == Kind::kInteger;
+    const auto element = static_cast<uint64_t>(node->outputs()[0].type.element);
+    bits.push_back({element << 8 | static_cast<uint64_t>(number.kind),
+                    is_integer ? static_cast<uint64_t>(number.integer)
+                               : std::bit_cast<uint64_t>(number.real.real()),
+                    is_integer ? 0 : std::bit_cast<uint64_t>(number.real.imag())});
+  }
+  number_places_ = sharing.places(key_, bits);
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    if (number_places_[i] == places_.size()) places_.push_back(numbers_[i]);
+  }
+  if (places_.size() == numbers_.size()) return;
+  for (uint32_t place : number_places_) hash(place);
 }
 
 std::string Trace::pack_numbers() const {
@@ -207,7 +291,7 @@ std::string Trace::pack_numbers() const {
     }
     bytes.append(word, static_cast<size_t>(width_));
   };
-  for (Node* node : numbers_) {
+  for (Node* node : places_) {
     const HostNumber& number = node->number();
     if (kind_of(*node, width_) == Kind::kInteger) {
       append(0, number.integer, true);
@@ -225,16 +309,22 @@ std::string Trace::emit() const {
   StableHloBuilder builder;
   std::vector<Operand> leaves;
   for (const Leaf& leaf : leaves_) {
-    leaves.push_back(builder.parameter(leaf.type, leaf.donated ? "jax.buffer_donor = true" : ""));
+    std::string attribute;
+    if (leaf.result >= 0) {
+      attribute = "tf.aliasing_output = " + std::to_string(leaf.result) + " : i32";
+    } else if (leaf.donated) {
+      attribute = "jax.buffer_donor = true";
+    }
+    leaves.push_back(builder.parameter(leaf.type, attribute));
   }
 
-  std::vector<Operand> numbers;
-  if (!numbers_.empty()) {
+  std::vector<Operand> numbers;  // of each place
+  if (!places_.empty()) {
     const bool wide = width_ == NumberWidth::k64;
     const ElementType integer = wide ? ElementType::kS64 : ElementType::kS32;
     const ElementType real = wide ? ElementType::kF64 : ElementType::kF32;
     int64_t count = 0;
-    for (const Node* node : numbers_) count += node->number().kind == Kind::kComplex ? 2 : 1;
+    for (const Node* node : places_) count += node->number().kind == Kind::kComplex ? 2 : 1;
     const Operand words = builder.parameter(Type{integer, Dimensions{count}}, "");
     int64_t next = 0;
     auto word = [&] {
@@ -242,7 +332,7 @@ std::string Trace::emit() const {
       return builder.reshape(
           builder.slice(words, Dimensions{at}, Dimensions{at + 1}, Dimensions{1}), Dimensions{});
     };
-    for (Node* node : numbers_) {
+    for (Node* node : places_) {
       Operand number;
       if (kind_of(*node, width_) == Kind::kInteger) {
         number = word();
@@ -260,7 +350,7 @@ std::string Trace::emit() const {
   std::vector<Operand> operands;
   auto operand_of = [&](const Value& value) {
     if (value.node->is_data()) return leaves[value.node->outputs()[value.index].slot];
-    if (value.node->is_number()) return numbers[value.node->position >> 2];
+    if (value.node->is_number()) return numbers[number_places_[value.node->position >> 2]];
     return results[value.node->outputs()[value.index].slot];
   };
   for (Node* node : operations_) {

@@ -5,18 +5,10 @@
 #include <vector>
 
 #include "graph/node.h"
+#include "graph/number_sharing.h"
+#include "graph/program_key.h"
 
 namespace torch_pjrt::graph {
-
-// A program's identity: two programs with the same key have the same text.
-struct ProgramKey {
-  uint64_t low = 0;
-  uint64_t high = 0;
-  friend bool operator==(const ProgramKey&, const ProgramKey&) noexcept = default;
-};
-struct ProgramKeyHash {
-  size_t operator()(const ProgramKey& key) const noexcept { return key.low; }
-};
 
 // Host numbers are passed as one array of words: 64-bit ones (f64 or s64 bits) where the device has
 // both types, else 32-bit ones (f32 or s32 bits). A complex number takes two words.
@@ -30,11 +22,17 @@ class Trace {
     SharedBufferPtr buffer;
     Type type;
     bool donated = false;
+    int64_t result = -1;  // where donated: the root that is to be put there, -1 for any
+  };
+
+  struct Root {
+    Value value;
+    uint64_t home = 0;  // the id of the buffer that it replaces, 0 for none
   };
 
   // Roots are the values of pending cells, one for each cell. With `donate`, leaves that nothing
   // but this trace refers to are marked as given away to the execution.
-  Trace(std::vector<Value> roots, NumberWidth width, bool donate);
+  Trace(std::vector<Root> roots, NumberWidth width, bool donate, NumberSharing& sharing);
 
   const std::vector<Value>& roots() const noexcept { return roots_; }
   const std::vector<Leaf>& leaves() const noexcept { return leaves_; }
@@ -57,14 +55,19 @@ class Trace {
   uint32_t leaf(const Value& value);
   void find_failures();
   void find_donations(bool donate);
+  void pair_donations();
+  void share_numbers(NumberSharing& sharing);
   void hash(uint64_t word) noexcept;
   void hash(const Type& type) noexcept;
 
   NumberWidth width_;
   std::vector<Value> roots_;
+  std::vector<uint64_t> homes_;    // of each root
   std::vector<Node*> operations_;  // operands before users
   std::vector<Node*> numbers_;
-  std::vector<Node*> data_;  // the node of each leaf
+  std::vector<uint32_t> number_places_;  // of each number
+  std::vector<Node*> places_;            // a number for each place
+  std::vector<Node*> data_;              // the node of each leaf
   std::vector<Leaf> leaves_;
   std::vector<FailurePtr> failures_;
   bool has_failures_ = false;

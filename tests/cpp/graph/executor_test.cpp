@@ -102,6 +102,28 @@ TEST_P(ExecutorTest, DonatesDeadInputs) {
   EXPECT_EQ(d.read_floats(x->get())[0], -1);
 }
 
+TEST_P(ExecutorTest, AStateThatStartsAtZeroHasOneProgramForAllSteps) {
+  static constexpr Operator zeros{
+      "test::zeros", [](Emission& e) { e.result(e.builder().filled(e.result_type(), 0)); }};
+  TestDevice d(client());
+  const Growth programs("compile.programs");
+  const Value gradient = d.floats({1, 2});
+  std::vector<std::unique_ptr<Cell>> states;
+  auto step = [&] {
+    for (const auto& state : states) state->set(record(kAdd, {state->get(), gradient}));
+    d.executor.execute();
+  };
+  for (int i = 0; i < 10; ++i) states.push_back(cell(d, record(zeros, {}, gradient.type())));
+  step();
+  EXPECT_EQ(programs(), 2) << "the zeros and the step";
+  step();
+  step();
+  EXPECT_EQ(programs(), 2);
+  for (const auto& state : states) {
+    EXPECT_EQ(d.read_floats(state->get()), (std::vector<float>{3, 6}));
+  }
+}
+
 TEST_P(ExecutorTest, KeepsTheInputsOfWhatMayBeComputedAgain) {
   TestDevice d(client());
   const Value intermediate = record(kNegate, {d.floats({1, 2})});

@@ -24,7 +24,10 @@ Value leaf(Type type = {kF32, {4}}) {
 std::unique_ptr<Trace> trace_of(const std::vector<Value>& held, bool donate = false,
                                 NumberWidth width = NumberWidth::k64) {
   RecordingLock lock(recording_mutex());
-  return std::make_unique<Trace>(held, width, donate);
+  NumberSharing sharing;
+  std::vector<Trace::Root> roots;
+  for (const Value& value : held) roots.push_back({value});
+  return std::make_unique<Trace>(std::move(roots), width, donate, sharing);
 }
 
 TEST(Trace, IsTheSameWhateverTheOrderOfTheRoots) {
@@ -99,6 +102,37 @@ TEST(Trace, DonatesWhatNothingElseRefersTo) {
   EXPECT_EQ(donated(*trace_of(cells, false)), 0u);
   const ProgramKey donating = trace_of(cells, true)->key();
   EXPECT_FALSE(donating == trace_of(cells, false)->key());
+}
+
+TEST(Trace, PutsAValueWhereTheOneThatItReplacesWas) {
+  std::vector<Value> cells;
+  std::vector<uint64_t> homes;
+  for (int i = 0; i < 3; ++i) {
+    const Value old = leaf();
+    homes.push_back(old.node->outputs()[0].buffer->id());
+    cells.push_back(record(kNegate, {old}));
+    for (int k = 0; k < i; ++k) cells.back() = record(kNegate, {cells.back()});
+  }
+  auto trace_with = [&](const std::vector<uint64_t>& homes_now) {
+    RecordingLock lock(recording_mutex());
+    NumberSharing sharing;
+    std::vector<Trace::Root> roots;
+    for (size_t i = 0; i < cells.size(); ++i) roots.push_back({cells[i], homes_now[i]});
+    return std::make_unique<Trace>(std::move(roots), NumberWidth::k64, true, sharing);
+  };
+  auto trace = trace_with(homes);
+  for (const Trace::Leaf& leaf : trace->leaves()) {
+    ASSERT_GE(leaf.result, 0);
+    const auto home = std::find(homes.begin(), homes.end(), leaf.buffer->id());
+    EXPECT_EQ(trace->roots()[static_cast<size_t>(leaf.result)],
+              cells[static_cast<size_t>(home - homes.begin())]);
+  }
+  EXPECT_NE(trace->emit().find("tf.aliasing_output = 2"), std::string::npos);
+  const ProgramKey key = trace->key();
+  trace.reset();  // what a trace reads is not given to another
+  const auto elsewhere = trace_with({homes[1], homes[0], 0});
+  EXPECT_FALSE(elsewhere->key() == key);
+  EXPECT_NE(elsewhere->emit().find("jax.buffer_donor"), std::string::npos);
 }
 
 TEST(Trace, DonatesNothingThatMayBeReadAgain) {
