@@ -39,9 +39,13 @@ std::vector<at::Tensor> to_device(const std::vector<at::Tensor>& tensors, c10::D
       translate_errors([&]() -> graph::Executor& { return executor_of(device); });
   std::vector<at::Tensor> results(tensors.size());
   std::vector<size_t> places;
-  std::deque<HostArray> arrays;  // a deque: the copies point into its elements
   std::vector<std::optional<c10::DimVector>> strides;
+  std::vector<HostArray> arrays;
   std::vector<transfer::HostToDeviceCopy> copies;
+  places.reserve(tensors.size());
+  strides.reserve(tensors.size());
+  arrays.reserve(tensors.size());  // not only for speed: the copies point into its elements
+  copies.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
     if (!tensor.device().is_cpu() || !is_plain(tensor)) continue;
@@ -51,16 +55,16 @@ std::vector<at::Tensor> to_device(const std::vector<at::Tensor>& tensors, c10::D
                         strides.back() ? at::IntArrayRef(*strides.back()) : at::IntArrayRef());
     copies.push_back({executor.device(), arrays.back().source(), {}});
   }
-  std::vector<pjrt::Buffer> buffers =
-      translate_errors([&] { return transfer::host_to_device(*executor.client(), copies); });
-  for (size_t k = 0; k < places.size(); ++k) {
+  // The tensors are made while others are copied.
+  const auto take = [&](size_t k, pjrt::Buffer made) {
     const at::Tensor& tensor = tensors[places[k]];
-    graph::SharedBufferPtr buffer(new graph::SharedBuffer(std::move(buffers[k])));
+    graph::SharedBufferPtr buffer(new graph::SharedBuffer(std::move(made)));
     graph::Value value{graph::Node::data(std::move(buffer), arrays[k].type()), 0};
     results[places[k]] =
         uploaded_tensor(executor, std::move(value), tensor.scalar_type(), tensor.sizes(),
                         strides[k] ? at::IntArrayRef(*strides[k]) : at::IntArrayRef());
-  }
+  };
+  translate_errors([&] { transfer::host_to_device(*executor.client(), copies, take); });
   const c10::Device target(c10::kXLA, static_cast<c10::DeviceIndex>(executor.index()));
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!results[i].defined()) results[i] = tensors[i].to(target);

@@ -83,8 +83,8 @@ graph::Value upload(const at::Tensor& tensor, c10::ScalarType dtype, at::IntArra
   cast.copy_(tensor);
   graph::Type type = HostArray(cast, target_strides).type();
   const pjrt::ArraySpec spec{type.element, type.dimensions};
-  pjrt::Buffer buffer =
-      transfer::block_to_device(client, executor.device(), spec, std::move(block));
+  pjrt::Buffer buffer = transfer::block_to_device(client, executor.device(), spec, std::move(block),
+                                                  transfer::BlockOrigin::kCast);
   return data_value(std::move(buffer), std::move(type));
 }
 

@@ -15,8 +15,9 @@ using pjrt::HostBufferSemantics;
 alignas(64) const char kNothing[64] = {};
 
 struct BlockHolder final : Holder {
-  explicit BlockHolder(HostBlock block) : block(std::move(block)) {}
+  BlockHolder(HostBlock block, InFlight share) : block(std::move(block)), share(std::move(share)) {}
   HostBlock block;
+  InFlight share;
 };
 
 }  // namespace
@@ -63,11 +64,11 @@ pjrt::Buffer give_held(const pjrt::Client& client, pjrt::Device device, const vo
 }
 
 pjrt::Buffer give_block(const pjrt::Client& client, pjrt::Device device,
-                        const pjrt::ArraySpec& array, HostBlock block) {
+                        const pjrt::ArraySpec& array, HostBlock block, InFlight share) {
   const HostBufferSemantics semantics = uses_host_memory(client)
                                             ? HostBufferSemantics::kMutableZeroCopy
                                             : HostBufferSemantics::kImmutableUntilTransferCompletes;
-  auto holder = std::make_unique<BlockHolder>(std::move(block));
+  auto holder = std::make_unique<BlockHolder>(std::move(block), std::move(share));
   pjrt::HostTransfer given = give(client, device, holder->block.data(), array, semantics);
   BlockHolder* const held = holder.release();
   return until_done(std::move(given), [held]() noexcept {

@@ -8,6 +8,7 @@
 
 #include "pjrt/client.h"
 #include "transfer/host_memory_pool.h"
+#include "transfer/in_flight.h"
 #include "transfer/reclaimer.h"
 
 namespace torch_pjrt::transfer {
@@ -54,6 +55,6 @@ pjrt::Buffer give_held(const pjrt::Client& client, pjrt::Device device, const vo
 // A pool block: it becomes the buffer's memory where the device uses host memory, else it is read
 // by the device and then given back to the pool.
 pjrt::Buffer give_block(const pjrt::Client& client, pjrt::Device device,
-                        const pjrt::ArraySpec& array, HostBlock block);
+                        const pjrt::ArraySpec& array, HostBlock block, InFlight share = {});
 
 }  // namespace torch_pjrt::transfer

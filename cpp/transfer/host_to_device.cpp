@@ -6,8 +6,10 @@
 
 #include "base/blocking_region.h"
 #include "pjrt/error.h"
+#include "transfer/chunked_to_device.h"
 #include "transfer/give.h"
 #include "transfer/host_to_device_figures.h"
+#include "transfer/in_flight.h"
 #include "transfer/strided_copy.h"
 
 namespace torch_pjrt::transfer {
@@ -44,19 +46,34 @@ pjrt::Buffer host_to_device(const pjrt::Client& client, pjrt::Device device,
     gather(block.data(), source, bytes, false);
     return give_during_call(client, device, block.data(), array);
   }
-  if (dense && hold_source && !uses_host_memory(client)) {
-    measured.took(figures.held);
-    return give_held(client, device, source.data, array,
-                     HostBufferSemantics::kImmutableUntilTransferCompletes, hold_source());
+  if (uses_host_memory(client)) {
+    measured.took(dense ? figures.flat : figures.packed);
+    HostBlock block = HostMemoryPool::shared().allocate(bytes);
+    gather(block.data(), source, bytes, dense);
+    return give_block(client, device, array, std::move(block));
   }
-  measured.took(dense ? figures.flat : figures.packed);
+  if (dense && hold_source) {
+    measured.took(figures.held);
+    InFlight share = InFlight::reserve(bytes);
+    return give_held(client, device, source.data, array,
+                     HostBufferSemantics::kImmutableUntilTransferCompletes,
+                     hold(std::pair(std::move(share), hold_source())));
+  }
+  if (bytes >= kChunkedTransfer && pjrt::bit_width(source.type) >= 8) {
+    if (pjrt::Buffer buffer = chunked_to_device(client, device, source)) {
+      measured.took(figures.chunked);
+      return buffer;
+    }
+  }
+  measured.took(dense ? figures.staged : figures.packed);
+  InFlight share = InFlight::reserve(bytes);
   HostBlock block = HostMemoryPool::shared().allocate(bytes);
   gather(block.data(), source, bytes, dense);
-  return give_block(client, device, array, std::move(block));
+  return give_block(client, device, array, std::move(block), std::move(share));
 }
 
 pjrt::Buffer block_to_device(const pjrt::Client& client, pjrt::Device device,
-                             const pjrt::ArraySpec& array, HostBlock block) {
+                             const pjrt::ArraySpec& array, HostBlock block, BlockOrigin origin) {
   const size_t bytes = array_bytes(array);
   if (block.size() < bytes) {
     throw pjrt::Error(pjrt::ErrorCode::kInvalidArgument, "move a block to a device",
@@ -64,9 +81,12 @@ pjrt::Buffer block_to_device(const pjrt::Client& client, pjrt::Device device,
                           " bytes, expected " + std::to_string(bytes));
   }
   MeasuredTransfer measured(Figures::instance().all, bytes);
-  measured.took(Figures::instance().block);
+  measured.took(origin == BlockOrigin::kCast ? Figures::instance().cast
+                                             : Figures::instance().block);
   if (bytes <= kSmallTransfer) return give_during_call(client, device, block.data(), array);
-  return give_block(client, device, array, std::move(block));
+  InFlight share;
+  if (!uses_host_memory(client)) share = InFlight::reserve(bytes);
+  return give_block(client, device, array, std::move(block), std::move(share));
 }
 
 bool can_adopt(const pjrt::Client& client, const HostSource& source) {

@@ -86,12 +86,12 @@ std::vector<size_t> pieces_of(const Placement& placement) {
 class SharedTransfer {
  public:
   SharedTransfer(const pjrt::Client& client, std::span<const HostToDeviceCopy> copies,
-                 const Placement& placement, std::span<pjrt::Buffer> buffers,
+                 const Placement& placement, const TakeBuffer& take,
                  std::span<std::exception_ptr> errors)
       : client_(client),
         copies_(copies),
         placement_(placement),
-        buffers_(buffers),
+        take_(take),
         errors_(errors),
         pieces_(pieces_of(placement)),
         streaming_(placement.bytes >= kStreamingBytes) {
@@ -154,8 +154,7 @@ class SharedTransfer {
                                       {copy.source.type, copy.source.dimensions},
                                       pjrt::HostBufferSemantics::kMutableZeroCopy);
       block->add_user();
-      buffers_[array.index] =
-          until_done(std::move(given), [block]() noexcept { block->drop_user(); });
+      take_(array.index, until_done(std::move(given), [block]() noexcept { block->drop_user(); }));
     } catch (...) {
       errors_[array.index] = std::current_exception();
     }
@@ -164,7 +163,7 @@ class SharedTransfer {
   const pjrt::Client& client_;
   const std::span<const HostToDeviceCopy> copies_;
   const Placement& placement_;
-  const std::span<pjrt::Buffer> buffers_;
+  const TakeBuffer& take_;
   const std::span<std::exception_ptr> errors_;
   const std::vector<size_t> pieces_;
   const bool streaming_;
@@ -176,14 +175,12 @@ class SharedTransfer {
 
 }  // namespace
 
-std::vector<pjrt::Buffer> host_to_device(const pjrt::Client& client,
-                                         std::span<const HostToDeviceCopy> copies) {
-  std::vector<pjrt::Buffer> buffers(copies.size());
+void host_to_device(const pjrt::Client& client, std::span<const HostToDeviceCopy> copies,
+                    const TakeBuffer& take) {
   std::vector<std::exception_ptr> errors(copies.size());
   const auto make = [&](size_t i) noexcept {
     try {
-      buffers[i] =
-          host_to_device(client, copies[i].device, copies[i].source, copies[i].hold_source);
+      take(i, host_to_device(client, copies[i].device, copies[i].source, copies[i].hold_source));
     } catch (...) {
       errors[i] = std::current_exception();
     }
@@ -191,6 +188,7 @@ std::vector<pjrt::Buffer> host_to_device(const pjrt::Client& client,
   base::BlockingRegion region;
   const bool may_share = copies.size() > 1 && uses_host_memory(client);
   Placement placement;
+  placement.arrays.reserve(copies.size());
   std::vector<size_t> small;
   for (size_t i = 0; i < copies.size(); ++i) {
     const HostSource& source = copies[i].source;
@@ -208,7 +206,7 @@ std::vector<pjrt::Buffer> host_to_device(const pjrt::Client& client,
     MeasuredTransfer measured(figures.all, placement.bytes,
                               static_cast<int64_t>(placement.arrays.size()));
     measured.took(figures.batched);
-    SharedTransfer(client, copies, placement, buffers, errors).run();
+    SharedTransfer(client, copies, placement, take, errors).run();
   }
   constexpr size_t kBatch = 8;
   TransferThreads::run((small.size() + kBatch - 1) / kBatch, [&](size_t batch) {
@@ -219,6 +217,13 @@ std::vector<pjrt::Buffer> host_to_device(const pjrt::Client& client,
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
+}
+
+std::vector<pjrt::Buffer> host_to_device(const pjrt::Client& client,
+                                         std::span<const HostToDeviceCopy> copies) {
+  std::vector<pjrt::Buffer> buffers(copies.size());
+  host_to_device(client, copies,
+                 [&](size_t i, pjrt::Buffer buffer) { buffers[i] = std::move(buffer); });
   return buffers;
 }
 

@@ -11,7 +11,10 @@ struct HostToDeviceFigures {
   TransferFigures flat{"transfer.host_to_device.flat"};
   TransferFigures packed{"transfer.host_to_device.packed"};
   TransferFigures batched{"transfer.host_to_device.batched"};
+  TransferFigures chunked{"transfer.host_to_device.chunked"};
+  TransferFigures staged{"transfer.host_to_device.staged"};
   TransferFigures held{"transfer.host_to_device.held"};
+  TransferFigures cast{"transfer.host_to_device.cast"};
   TransferFigures block{"transfer.host_to_device.block"};
   TransferFigures adopted{"transfer.host_to_device.adopted"};
 

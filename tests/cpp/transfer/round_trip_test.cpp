@@ -12,6 +12,7 @@
 #include "transfer/device_to_device.h"
 #include "transfer/device_to_host.h"
 #include "transfer/host_to_device.h"
+#include "transfer/in_flight.h"
 #include "transfer/strided_copy.h"
 #include "transfer_test_support.h"
 
@@ -262,6 +263,41 @@ TEST_P(RoundTrip, HoldsASourceUntilTheDeviceHasReadIt) {
   const Ints small = {1000};
   host_to_device(client(), device(), {bytes.data(), ElementType::kU8, small, none}, hold_source);
   EXPECT_EQ(made, 1);
+}
+
+TEST_P(RoundTrip, SendsLargeArraysInPieces) {
+  WithoutSharing without;
+  HostMemoryPool::shared().trim();
+  std::vector<char> storage = numbered(20 * 1024 * 1025);
+  const Ints dims = {20, 1024, 1024}, strides = {1024 * 1025, 1025, 1};  // rows with gaps
+  std::vector<char> dense(20 << 20);
+  pack(dense.data(), storage.data(), dims, strides, 1);
+  const int64_t before = counted("transfer.host_to_device.chunked.bytes");
+  const pjrt::Buffer buffer =
+      host_to_device(client(), device(1), {storage.data(), ElementType::kU8, dims, strides});
+  const HostSource whole{dense.data(), ElementType::kU8, dims, {}};
+  const pjrt::Buffer other = host_to_device(client(), device(0), whole);
+  std::fill(storage.begin(), storage.end(), 0);
+  EXPECT_EQ(counted("transfer.host_to_device.chunked.bytes") - before, 2 * (20 << 20));
+  EXPECT_EQ(buffer.device(), device(1));
+  EXPECT_EQ(on_device(buffer), dense);
+  EXPECT_EQ(on_device(other), dense);
+  EXPECT_LE(HostMemoryPool::shared().stats().bytes_cached, size_t{33} << 20);
+  EXPECT_EQ(base::gauge("transfer.in_flight_bytes").value(), 0);
+}
+
+TEST_P(RoundTrip, ManyTransfersWaitAtABoundAndDoNotFail) {
+  WithoutSharing without;
+  const size_t limit = InFlight::limit();
+  InFlight::set_limit(1 << 20);
+  const std::vector<char> bytes = numbered(600 << 10);
+  const Ints dims = {600 << 10};
+  std::vector<HostToDeviceCopy> copies(40,
+                                       {device(), {bytes.data(), ElementType::kU8, dims, {}}, {}});
+  for (const pjrt::Buffer& buffer : host_to_device(client(), copies)) {
+    EXPECT_EQ(on_device(buffer), bytes);
+  }
+  InFlight::set_limit(limit);
 }
 
 TEST_P(RoundTrip, FollowsStridesWithoutSharing) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "transfer/array_pieces.h"
+
 namespace torch_pjrt::transfer {
 namespace {
 
@@ -117,15 +119,40 @@ void expect_unpacks(Random& random, const Layout& layout) {
 
 TEST(StridedCopy, PacksRandomLayoutsLikeANaiveLoop) {
   Random random(1);
-  for (int i = 0; i < 6000 && !HasFatalFailure(); ++i) {
+  for (int i = 0; i < 10000 && !HasFatalFailure(); ++i) {
     expect_packs(random, random_layout(random, false));
   }
 }
 
 TEST(StridedCopy, UnpacksRandomLayoutsLikeANaiveLoop) {
   Random random(2);
-  for (int i = 0; i < 6000 && !HasFatalFailure(); ++i) {
+  for (int i = 0; i < 10000 && !HasFatalFailure(); ++i) {
     expect_unpacks(random, random_layout(random, true));
+  }
+}
+
+TEST(StridedCopy, PiecesOfRandomLayoutsCoverThemInOrder) {
+  Random random(7);
+  for (int i = 0; i < 2000 && !HasFatalFailure(); ++i) {
+    const Layout layout = random_layout(random, false);
+    const size_t bytes = static_cast<size_t>(element_count(layout.dims)) * layout.item;
+    if (bytes == 0) continue;
+    const auto storage = random_bytes(random, layout.storage_bytes);
+    const char* const data = &storage[layout.offset];
+    std::vector<char> expected(bytes), got(bytes);
+    pack(expected.data(), data, layout.dims, layout.byte_strides, layout.item);
+    const auto most = static_cast<size_t>(between(random, 1, 200));
+    size_t next = 0;
+    for_each_piece(data, layout.dims, layout.byte_strides, layout.item, most,
+                   [&](const ArrayPiece& piece) {
+                     EXPECT_EQ(piece.offset, next);
+                     EXPECT_LE(piece.bytes, std::max(most, layout.item));
+                     next += piece.bytes;
+                     pack(got.data() + piece.offset, piece.data, piece.dimensions,
+                          piece.byte_strides, layout.item);
+                   });
+    EXPECT_EQ(next, bytes);
+    ASSERT_TRUE(got == expected) << layout.text();
   }
 }
 
