@@ -13,6 +13,7 @@
 #include "aten/layout.h"
 #include "aten/tensor.h"
 #include "aten/upload.h"
+#include "transfer/deferred_copies.h"
 #include "transfer/device_to_host.h"
 #include "transfer/host_to_device.h"
 
@@ -64,6 +65,7 @@ std::vector<at::Tensor> to_device(const std::vector<at::Tensor>& tensors, c10::D
         uploaded_tensor(executor, std::move(value), tensor.scalar_type(), tensor.sizes(),
                         strides[k] ? at::IntArrayRef(*strides[k]) : at::IntArrayRef());
   };
+  transfer::DeferredCopies::wait();  // one may be on its way into a source
   translate_errors([&] { transfer::host_to_device(*executor.client(), copies, take); });
   const c10::Device target(c10::kXLA, static_cast<c10::DeviceIndex>(executor.index()));
   for (size_t i = 0; i < tensors.size(); ++i) {

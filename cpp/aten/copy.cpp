@@ -18,6 +18,7 @@
 #include "aten/upload.h"
 #include "base/metrics.h"
 #include "graph/strided_view.h"
+#include "transfer/deferred_copies.h"
 #include "transfer/device_to_device.h"
 #include "transfer/device_to_host.h"
 #include "transfer/host_addressing.h"
@@ -59,13 +60,13 @@ std::optional<c10::DimVector> strides_for(const at::Tensor& tensor, at::MemoryFo
 bool has_bits(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
 
 // Host to device. A dense tensor in any order of dimensions goes as it lies in memory.
-void copy_to_device(const at::Tensor& src, const at::Tensor& dst) {
+void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
   graph::Executor& executor = executor_of(dst);
   if (src.numel() == 0) return;
   const bool covers = dst.storage_offset() == 0 && dst.is_non_overlapping_and_dense() &&
                       dst.nbytes() == dst.storage().nbytes() && !has_bits(dst);
   if (!covers) {
-    graph::Value value = upload(src, dst.scalar_type(), {}, executor);
+    graph::Value value = upload(src, dst.scalar_type(), {}, executor, non_blocking);
     if (src.sizes() != dst.sizes()) {
       value = cast_value(make_tensor(executor, std::move(value), dst.scalar_type()),
                          dst.scalar_type(), dst.sizes());
@@ -74,11 +75,27 @@ void copy_to_device(const at::Tensor& src, const at::Tensor& dst) {
   }
   const at::IntArrayRef strides = dst.is_contiguous() ? at::IntArrayRef() : dst.strides();
   cell_of(*dst.storage().unsafeGetStorageImpl())
-      .set(upload(src.expand(dst.sizes()), dst.scalar_type(), strides, executor));
+      .set(upload(src.expand(dst.sizes()), dst.scalar_type(), strides, executor, non_blocking));
+}
+
+// Leaves the copy to a thread that waits for the device; false where it is ready.
+bool copy_to_host_later(const graph::Executor& executor, const graph::SharedBufferPtr& buffer,
+                        const at::Tensor& dst) {
+  if (buffer->buffer.ready_event().is_ready()) return false;
+  transfer::DeferredCopy copy;
+  copy.client = executor.client().get();
+  copy.buffer = &buffer->buffer;
+  copy.data = dst.mutable_data_ptr();
+  copy.dimensions = transfer::DeferredCopy::Numbers(span_of(dst.sizes()));
+  const auto strides = byte_strides(dst);
+  if (!dst.is_contiguous()) copy.byte_strides.append(strides.data(), strides.size());
+  copy.keep = transfer::hold(std::pair(buffer, dst));
+  transfer::DeferredCopies::add(std::move(copy));
+  return true;
 }
 
 // Device to host, where the target has the source's sizes.
-void copy_to_host(const at::Tensor& src, const at::Tensor& dst) {
+void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
   if (src.numel() == 0) return;
   const bool plain = is_whole_storage(src) && src.scalar_type() == dst.scalar_type() &&
                      !has_bits(src) && !has_bits(dst);
@@ -88,6 +105,7 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst) {
   }
   graph::Executor& executor = executor_of(src);
   const graph::SharedBufferPtr buffer = executor.buffer(contents_of(src));
+  if (non_blocking && copy_to_host_later(executor, buffer, dst)) return;
   const auto strides = byte_strides(dst);
   transfer::HostTarget target;
   target.data = dst.mutable_data_ptr();
@@ -147,7 +165,7 @@ at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
   if (from_cpu) {
     return translate_errors([&] {
       return copy_to_new(self, dtype.value_or(self.scalar_type()), executor_of(*device),
-                         format.value_or(at::MemoryFormat::Preserve));
+                         format.value_or(at::MemoryFormat::Preserve), non_blocking);
     });
   }
   return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, format);
@@ -197,28 +215,31 @@ void with_host_view(const at::Tensor& tensor, const std::function<void(const at:
 }
 
 at::Tensor copy_to_new(const at::Tensor& src, c10::ScalarType dtype, graph::Executor& executor,
-                       at::MemoryFormat format) {
+                       at::MemoryFormat format, bool non_blocking) {
+  transfer::DeferredCopies::wait();  // one may be on its way into the source
   const auto strides = strides_for(src, format);
   const at::IntArrayRef target = strides ? at::IntArrayRef(*strides) : at::IntArrayRef();
-  return uploaded_tensor(executor, upload(src, dtype, target, executor), dtype, src.sizes(),
-                         target);
+  return uploaded_tensor(executor, upload(src, dtype, target, executor, non_blocking), dtype,
+                         src.sizes(), target);
 }
 
 void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
-  (void)non_blocking;  // a copy to the device never waits for it, one to the host always does
   if (dst.numel() == 0) return;
+  // Copies come one after another, as on a stream; only a further one to the host can be left, too.
+  const bool may_be_left = non_blocking && !dst.device().is_xla();
+  if (!may_be_left) transfer::DeferredCopies::wait();
   if (dst.device().is_xla()) at::assert_no_internal_overlap(dst);
   const at::Tensor source = src.sizes() == dst.sizes() ? src : src.expand(dst.sizes());
   if (!dst.device().is_xla()) {
     TORCH_CHECK(dst.device().is_cpu(), "copy from xla to ", dst.device(),
                 ": only cpu is reached directly; copy to cpu first");
-    return copy_to_host(source, dst);
+    return copy_to_host(source, dst, non_blocking);
   }
   if (source.device().is_xla()) {
     if (&executor_of(source) != &executor_of(dst)) return copy_between_devices(source, dst);
     return write(dst, cast_value(src, dst.scalar_type(), dst.sizes()));
   }
-  copy_to_device(src.device().is_cpu() ? src : src.cpu(), dst);
+  copy_to_device(src.device().is_cpu() ? src : src.cpu(), dst, non_blocking);
 }
 
 at::Tensor cast(const at::Tensor& tensor, c10::ScalarType dtype, at::MemoryFormat format) {

@@ -65,12 +65,15 @@ bool goes_as_it_is(const at::Tensor& tensor, c10::ScalarType dtype) {
 }
 
 graph::Value upload(const at::Tensor& tensor, c10::ScalarType dtype, at::IntArrayRef target_strides,
-                    const graph::Executor& executor) {
+                    const graph::Executor& executor, bool may_hold) {
   const pjrt::Client& client = *executor.client();
   if (goes_as_it_is(tensor, dtype)) {
     const HostArray array(tensor, target_strides);
-    return data_value(transfer::host_to_device(client, executor.device(), array.source()),
-                      array.type());
+    transfer::HoldSource hold_source;
+    if (may_hold) hold_source = [&] { return transfer::hold(at::Tensor(tensor)); };
+    return data_value(
+        transfer::host_to_device(client, executor.device(), array.source(), hold_source),
+        array.type());
   }
   count_cast(tensor, dtype);
   transfer::HostBlock block = transfer::HostMemoryPool::shared().allocate(

@@ -36,9 +36,10 @@ bool goes_as_it_is(const at::Tensor& tensor, c10::ScalarType dtype);
 
 // Copies a cpu tensor with elements to the device: a value whose row-major order is the order of
 // the elements in a tensor with `target_strides`. A cast (or the conjugate or negative bit) takes
-// one pass of PyTorch's copy_, straight into the memory that goes to the device.
+// one pass of PyTorch's copy_, straight into the memory that goes to the device. With `may_hold`
+// the device may read the tensor after the call; it is kept until then.
 graph::Value upload(const at::Tensor& tensor, c10::ScalarType dtype, at::IntArrayRef target_strides,
-                    const graph::Executor& executor);
+                    const graph::Executor& executor, bool may_hold = false);
 
 // A new xla tensor over what `upload` gave, or over a buffer of that order.
 at::Tensor uploaded_tensor(graph::Executor& executor, graph::Value value, c10::ScalarType dtype,

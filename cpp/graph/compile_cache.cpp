@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/metrics.h"
+#include "base/trace_range.h"
 
 namespace torch_pjrt::graph {
 namespace {
@@ -68,6 +69,7 @@ CompileCache::Executable CompileCache::get(const Trace& trace) {
   }
   std::string text;
   {
+    const base::TraceRange range("emit");
     base::ScopedTimer timer(emit_seconds);
     text = trace.emit();
   }
@@ -79,6 +81,7 @@ CompileCache::Executable CompileCache::get(const Trace& trace) {
   if (executable) {
     disk_hits.add();
   } else {
+    const base::TraceRange range("compile");
     base::ScopedTimer timer(compile_seconds);
     executable =
         std::make_shared<const pjrt::LoadedExecutable>(client_->compile(text, "mlir", options_));

@@ -1,12 +1,15 @@
 #include "graph/executor.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/blocking_region.h"
 #include "base/metrics.h"
 #include "base/source_line.h"
+#include "base/trace_range.h"
 #include "graph/emission.h"
 #include "graph/lock.h"
+#include "transfer/deferred_copies.h"
 #include "transfer/device_to_host.h"
 
 namespace torch_pjrt::graph {
@@ -44,6 +47,21 @@ class ExecutionLock {
  private:
   std::mutex& mutex_;
 };
+
+// The time on the device, for traces.
+void trace_until(const pjrt::Event& complete, std::chrono::steady_clock::time_point launched,
+                 int index) {
+  static std::deque<std::string> tracks;  // never shrinks: events point into it
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  while (tracks.size() <= static_cast<size_t>(index)) {
+    tracks.push_back("xla:" + std::to_string(tracks.size()));
+  }
+  const char* const track = tracks[static_cast<size_t>(index)].c_str();
+  complete.on_ready([launched, track](const pjrt::Error*) noexcept {
+    base::trace_work("program", track, launched, std::chrono::steady_clock::now());
+  });
+}
 
 FailurePtr failure_of(const pjrt::Error& error) {
   return std::make_shared<const Failure>(Failure{error.code(), error.what()});
@@ -308,13 +326,16 @@ void Executor::launch(const Trace& trace) {
 
   std::vector<pjrt::Buffer> outputs;
   pjrt::Event complete;
+  const auto launched = std::chrono::steady_clock::now();
   {
+    const base::TraceRange range("execute");
     base::ScopedTimer timer(seconds);
     pjrt::ExecuteOptions options;
     options.device = device_;
     options.may_block = true;
     executable->execute(arguments, options, outputs, &complete);
   }
+  if (base::is_tracing()) trace_until(complete, launched, index_);
   in_flight_.push_back(std::move(complete));
   calls.add();
   operators.add(static_cast<int64_t>(trace.operation_count()));
@@ -369,7 +390,9 @@ void Executor::synchronize() {
     }
     in_flight_.clear();
   }
+  transfer::DeferredCopies::wait();
   raise_failed_checks();
+  transfer::DeferredCopies::wait_and_throw();
 }
 
 SharedBufferPtr Executor::buffer(Value value) {

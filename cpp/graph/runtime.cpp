@@ -7,6 +7,7 @@
 
 #include "base/blocking_region.h"
 #include "graph/lock.h"
+#include "transfer/dma_mapping.h"
 
 namespace torch_pjrt::graph::runtime {
 namespace {
@@ -48,6 +49,7 @@ void create(State& s) {
   }
   auto plugin = pjrt::Plugin::load(s.settings.plugin_path);
   s.client = pjrt::Client::create(std::move(plugin), s.settings.create_options);
+  transfer::map_pool_memory(s.client);
   pjrt::CompileOptions options = s.settings.compile_options;
   options.portable = true;
   // XLA CPU's default loses a NaN on the right of a maximum.

@@ -1,6 +1,8 @@
 #include <pybind11/stl.h>
 
+#include "aten/profiler.h"
 #include "base/metrics.h"
+#include "base/trace_range.h"
 #include "python/bindings.h"
 
 namespace py = pybind11;
@@ -29,6 +31,10 @@ py::dict snapshot() {
 void bind_metrics(py::module_& module) {
   module.def("metrics_snapshot", &snapshot);
   module.def("metrics_reset", &base::reset);
+  module.def("start_trace", &base::start_tracing);
+  module.def("is_tracing", &base::is_tracing);
+  module.def("stop_trace", [] { return base::chrome_trace(base::stop_tracing()); });
+  aten::show_ranges_to_profiler();
 }
 
 }  // namespace torch_pjrt::python

@@ -140,8 +140,10 @@ class Copy {
 
 void device_to_host(const pjrt::Client& client, const pjrt::Buffer& buffer,
                     const HostTarget& target) {
-  const auto start = std::chrono::steady_clock::now();
+  MeasuredTransfer measured(figures().all);
   Copy copy(client, {&buffer, target});
+  measured.moved(copy.bytes());
+  if (copy.path()) measured.took(*copy.path());
   copy.await();
   if (copy.bytes() >= kParallelBytes) {
     base::BlockingRegion region;  // long enough for other threads to be glad of it
@@ -149,13 +151,10 @@ void device_to_host(const pjrt::Client& client, const pjrt::Buffer& buffer,
   } else {
     copy.finish();
   }
-  const auto elapsed = std::chrono::steady_clock::now() - start;
-  figures().all.add(copy.bytes(), elapsed);
-  if (copy.path()) copy.path()->add(copy.bytes(), elapsed);
 }
 
 void device_to_host(const pjrt::Client& client, std::span<const DeviceToHostCopy> copies) {
-  const auto start = std::chrono::steady_clock::now();
+  MeasuredTransfer measured(figures().all, 0, static_cast<int64_t>(copies.size()));
   base::BlockingRegion region;
   std::exception_ptr first_error;
   const auto note = [&] {
@@ -198,8 +197,8 @@ void device_to_host(const pjrt::Client& client, std::span<const DeviceToHostCopy
       }
     }
   });
-  const auto elapsed = std::chrono::steady_clock::now() - start;
-  figures().all.add(bytes, elapsed, static_cast<int64_t>(copies.size()));
+  measured.moved(bytes);
+  const std::chrono::nanoseconds elapsed = measured.elapsed();
   for (const Copy& copy : started) {
     if (!copy.path()) continue;
     const double share = static_cast<double>(copy.bytes()) / static_cast<double>(bytes);

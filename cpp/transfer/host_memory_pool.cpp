@@ -105,9 +105,9 @@ HostMemoryPool& HostMemoryPool::shared() {
   static HostMemoryPool* const pool = [] {
     auto* made = new HostMemoryPool(default_limit());
     using base::gauge;
-    made->gauges_ = new Gauges{gauge("pool.bytes_in_use"), gauge("pool.bytes_cached"),
-                               gauge("pool.peak_bytes_in_use"), gauge("pool.allocations"),
-                               gauge("pool.reused")};
+    made->gauges_ = new Gauges{gauge("pool.bytes_in_use"),      gauge("pool.bytes_cached"),
+                               gauge("pool.peak_bytes_in_use"), gauge("pool.bytes_mapped"),
+                               gauge("pool.allocations"),       gauge("pool.reused")};
     pthread_atfork(ForkGuard::lock, ForkGuard::unlock, ForkGuard::unlock);
     return made;
   }();
@@ -132,10 +132,10 @@ HostBlock HostMemoryPool::allocate(size_t bytes) {
     }
     publish();
   }
-  void* data = system_allocate(capacity);
+  void* data = take_from_system(capacity);
   if (!data) {
     trim(0);
-    data = system_allocate(capacity);
+    data = take_from_system(capacity);
   }
   if (!data) {
     std::lock_guard lock(mutex_);
@@ -144,6 +144,48 @@ HostBlock HostMemoryPool::allocate(size_t bytes) {
     throw std::bad_alloc();
   }
   return HostBlock(this, data, bytes, capacity);
+}
+
+void* HostMemoryPool::take_from_system(size_t capacity) noexcept {
+  void* const data = system_allocate(capacity);
+  if (!data || capacity < kHugePage) return data;
+  std::shared_ptr<MemoryMapping> mapping;
+  {
+    std::lock_guard lock(mutex_);
+    mapping = mapping_;
+  }
+  if (!mapping || !mapping->map(data, capacity)) return data;
+  std::lock_guard lock(mutex_);
+  try {
+    mapped_.emplace(data, std::move(mapping));
+    stats_.bytes_mapped += capacity;
+  } catch (const std::bad_alloc&) {
+    mapping->unmap(data);
+  }
+  publish();
+  return data;
+}
+
+void HostMemoryPool::return_to_system(void* data, size_t capacity) noexcept {
+  std::shared_ptr<MemoryMapping> mapping;
+  {
+    std::lock_guard lock(mutex_);
+    if (auto found = mapped_.extract(data)) {
+      mapping = std::move(found.mapped());
+      stats_.bytes_mapped -= capacity;
+      publish();
+    }
+  }
+  if (mapping) mapping->unmap(data);
+  system_free(data, capacity);
+}
+
+void HostMemoryPool::set_mapping(std::shared_ptr<MemoryMapping> mapping) {
+  {
+    std::lock_guard lock(mutex_);
+    mapping_.swap(mapping);
+  }
+  trim(0);
 }
 
 bool HostMemoryPool::keep(void* data, size_t capacity) noexcept {
@@ -159,7 +201,7 @@ bool HostMemoryPool::keep(void* data, size_t capacity) noexcept {
 
 void HostMemoryPool::give_back(void* data, size_t capacity) noexcept {
   if (keep(data, capacity)) return;
-  system_free(data, capacity);
+  return_to_system(data, capacity);
   std::lock_guard lock(mutex_);
   stats_.bytes_in_use -= capacity;
   publish();
@@ -189,7 +231,7 @@ size_t HostMemoryPool::trim(size_t keep) noexcept {
   }
   while (unlinked) {
     Unlinked* const next = unlinked->next;
-    system_free(unlinked, unlinked->capacity);
+    return_to_system(unlinked, unlinked->capacity);
     unlinked = next;
   }
   return freed;
@@ -207,6 +249,7 @@ void HostMemoryPool::publish() noexcept {
   if (!gauges_) return;
   gauges_->bytes_in_use.set(static_cast<int64_t>(stats_.bytes_in_use));
   gauges_->bytes_cached.set(static_cast<int64_t>(stats_.bytes_cached));
+  gauges_->bytes_mapped.set(static_cast<int64_t>(stats_.bytes_mapped));
   gauges_->peak_bytes_in_use.set(static_cast<int64_t>(stats_.peak_bytes_in_use));
   gauges_->allocations.set(static_cast<int64_t>(stats_.allocations));
   gauges_->reused.set(static_cast<int64_t>(stats_.reused));

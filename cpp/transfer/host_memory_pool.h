@@ -3,7 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "base/metrics.h"
@@ -50,6 +52,14 @@ class HostBlock {
   HostMemoryPool* pool_ = nullptr;
 };
 
+// What a device's driver does with host memory that it is to read directly.
+class MemoryMapping {
+ public:
+  virtual ~MemoryMapping() = default;
+  virtual bool map(void* data, size_t bytes) noexcept = 0;  // false: not done, and not undone later
+  virtual void unmap(void* data) noexcept = 0;
+};
+
 // Host memory that is kept warm: given back blocks are used again, so that a transfer does not
 // pay for page faults. Blocks are aligned to 64 bytes; from 2 MiB on to 2 MiB, on huge pages
 // where the system gives them. Sizes are rounded up to one of four classes a doubling.
@@ -80,9 +90,14 @@ class HostMemoryPool {
   size_t trim(size_t keep = 0) noexcept;
   void set_limit(size_t limit) noexcept;
 
+  // Maps each block of kHugePage and more that comes from the system from now on, and unmaps it
+  // before it goes back; null: no more. Gives back all that waits, so that it is mapped next time.
+  void set_mapping(std::shared_ptr<MemoryMapping> mapping);
+
   struct Stats {
     size_t bytes_in_use = 0;
     size_t bytes_cached = 0;
+    size_t bytes_mapped = 0;
     size_t peak_bytes_in_use = 0;
     uint64_t allocations = 0;  // calls of allocate
     uint64_t reused = 0;       // of these, served without the system
@@ -98,9 +113,12 @@ class HostMemoryPool {
   static constexpr size_t kClasses = 192;
 
   struct Gauges {
-    base::Counter &bytes_in_use, &bytes_cached, &peak_bytes_in_use, &allocations, &reused;
+    base::Counter &bytes_in_use, &bytes_cached, &peak_bytes_in_use, &bytes_mapped, &allocations,
+        &reused;
   };
 
+  void* take_from_system(size_t capacity) noexcept;
+  void return_to_system(void* data, size_t capacity) noexcept;
   bool keep(void* data, size_t capacity) noexcept;
   void give_back(void* data, size_t capacity) noexcept;
   void publish() noexcept;  // with the lock held
@@ -109,7 +127,9 @@ class HostMemoryPool {
   std::array<Free*, kClasses> free_{};
   size_t limit_;
   Stats stats_;
-  const Gauges* gauges_ = nullptr;  // of the shared pool only
+  std::shared_ptr<MemoryMapping> mapping_;
+  std::unordered_map<void*, std::shared_ptr<MemoryMapping>> mapped_;  // by whom
+  const Gauges* gauges_ = nullptr;                                    // of the shared pool only
 };
 
 }  // namespace torch_pjrt::transfer

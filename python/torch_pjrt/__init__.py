@@ -27,9 +27,10 @@ from . import (  # noqa: E402
 from . import xla as _xla  # noqa: E402
 from ._config import config  # noqa: E402
 from ._operators import operators  # noqa: E402
+from .tracing import trace  # noqa: E402
 
 __version__ = "0.1.0"
-__all__ = ["config", "metrics", "operators", "sync", "transfer"]
+__all__ = ["config", "metrics", "operators", "sync", "trace", "transfer"]
 
 
 def sync(device: "_torch.device | int | str | None" = None) -> None:

@@ -63,6 +63,21 @@ class Config:
     def check_indices(self, check: bool) -> None:
         _C.set_check_indices(bool(check))
 
+    @property
+    def transfer_limit(self) -> int:
+        """Bytes of host memory that copies on their way may hold while a device reads them
+        (`TORCH_PJRT_TRANSFER_LIMIT`, default 1 GiB); further copies wait. Devices that compute in
+        host memory hold none."""
+        return _C.transfer_limit()
+
+    @transfer_limit.setter
+    def transfer_limit(self, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(
+                f"torch_pjrt.config.transfer_limit: too small; got {limit}, expected at least 1"
+            )
+        _C.set_transfer_limit(int(limit))
+
     def set_plugin(self, plugin: str | os.PathLike[str], **options: object) -> None:
         """Choose the PJRT plugin (a path or the name of an installed one, `TORCH_PJRT_PLUGIN`)
         and its create options (`TORCH_PJRT_OPTIONS`), before the device is first used."""
@@ -91,6 +106,7 @@ ENVIRONMENT = (
     ("TORCH_PJRT_DONATE", "donate", _flag),
     ("TORCH_PJRT_GRAPH_LIMIT", "graph_limit", int),
     ("TORCH_PJRT_CHECK_INDICES", "check_indices", _flag),
+    ("TORCH_PJRT_TRANSFER_LIMIT", "transfer_limit", int),
 )
 
 config = Config()

@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <new>
 #include <random>
 #include <thread>
@@ -144,6 +146,42 @@ TEST(HostMemoryPool, WorksInAForkedChildWhileThreadsUseIt) {
   }
   stop = true;
   busy.join();
+}
+
+// Remembers what it was asked to map.
+struct RecordedMapping final : MemoryMapping {
+  bool map(void* data, size_t bytes) noexcept override {
+    if (refuses) return false;
+    mapped.emplace(data, bytes);
+    return true;
+  }
+  void unmap(void* data) noexcept override { EXPECT_EQ(mapped.erase(data), 1u); }
+  std::map<void*, size_t> mapped;
+  bool refuses = false;
+};
+
+TEST(HostMemoryPool, MapsLargeBlocksOnceAndUnmapsThemBeforeTheyGo) {
+  auto mapping = std::make_shared<RecordedMapping>();
+  HostMemoryPool pool(size_t{64} << 20);
+  pool.allocate(4 << 20);  // waits, unmapped, and goes when the mapping comes
+  pool.set_mapping(mapping);
+  EXPECT_EQ(pool.stats().bytes_cached, 0u);
+  void* first = nullptr;
+  {
+    const HostBlock large = pool.allocate(4 << 20), small = pool.allocate(4000);
+    first = large.data();
+    EXPECT_EQ(mapping->mapped.size(), 1u);
+    EXPECT_EQ(mapping->mapped.at(first), large.capacity());
+    EXPECT_EQ(pool.stats().bytes_mapped, large.capacity());
+  }
+  EXPECT_EQ(pool.allocate(4 << 20).data(), first);  // used again, still mapped
+  EXPECT_EQ(mapping->mapped.size(), 1u);
+  mapping->refuses = true;
+  const HostBlock other = pool.allocate(16 << 20);
+  EXPECT_EQ(mapping->mapped.size(), 1u);
+  pool.set_mapping(nullptr);
+  EXPECT_TRUE(mapping->mapped.empty());
+  EXPECT_EQ(pool.stats().bytes_mapped, 0u);
 }
 
 }  // namespace
