@@ -1,7 +1,9 @@
 #include "graph/executor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdio>
 
 #include "base/blocking_region.h"
 #include "base/metrics.h"
@@ -58,9 +60,14 @@ void trace_until(const pjrt::Event& complete, std::chrono::steady_clock::time_po
     tracks.push_back("xla:" + std::to_string(tracks.size()));
   }
   const char* const track = tracks[static_cast<size_t>(index)].c_str();
-  complete.on_ready([launched, track](const pjrt::Error*) noexcept {
+  const auto note = [launched, track](const pjrt::Error*) noexcept {
     base::trace_work("program", track, launched, std::chrono::steady_clock::now());
-  });
+  };
+  try {
+    complete.on_ready(note);
+  } catch (const pjrt::Error&) {
+    note(nullptr);  // too short in the trace; the results are not lost for that
+  }
 }
 
 FailurePtr failure_of(const pjrt::Error& error) {
@@ -89,6 +96,56 @@ void throw_failure(const SharedBufferPtr& buffer, std::string_view what_was_aske
   }
   if (buffer->failure) {
     throw pjrt::Error(buffer->failure->code, what_was_asked, buffer->failure->message);
+  }
+}
+
+// Whether such an error lies with the device or the way to it, so that no part of the program would
+// fare better.
+bool is_of_device(pjrt::ErrorCode code) noexcept {
+  switch (code) {
+    case pjrt::ErrorCode::kCancelled:
+    case pjrt::ErrorCode::kDeadlineExceeded:
+    case pjrt::ErrorCode::kAborted:
+    case pjrt::ErrorCode::kUnavailable:
+    case pjrt::ErrorCode::kDataLoss:
+    case pjrt::ErrorCode::kUnauthenticated:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool gave_inputs_away(const Trace& trace) {
+  return std::any_of(trace.leaves().begin(), trace.leaves().end(), [](const Trace::Leaf& leaf) {
+    return leaf.donated && leaf.buffer->buffer.is_deleted();
+  });
+}
+
+// An error after which the values were computed all the same: counted, and told once.
+void note_recovery(const char* error) {
+  base::counter("execute.recovered").add();
+  static std::atomic<bool> told{false};
+  if (told.exchange(true)) return;
+  std::fprintf(stderr,
+               "torch_pjrt: warning: %s; another attempt computed the values (later ones are only "
+               "counted, as execute.recovered)\n",
+               error);
+}
+
+bool are_computed(std::span<const Value> values) {
+  RecordingLock lock(recording_mutex());
+  return std::all_of(values.begin(), values.end(), [](const Value& value) {
+    const SharedBufferPtr& buffer = value.node->outputs()[value.index].buffer;
+    return buffer && !buffer->failure;
+  });
+}
+
+bool computes(const pjrt::Buffer& buffer) noexcept {
+  try {
+    buffer.ready_event().await();
+    return true;
+  } catch (const pjrt::Error&) {
+    return false;
   }
 }
 
@@ -253,20 +310,22 @@ void Executor::run(std::unique_ptr<Trace> trace) {
     failure = failure_of(error);
   }
   const std::vector<Value> roots = trace->roots();
-  if (same_node(roots)) {
-    base::counter("execute.failures").add();
-    const std::vector<FailurePtr> failures(roots.size(), named(*failure, *roots.front().node));
-    return fail(roots, failures);
-  }
-  // Find out which of the values the error belongs to, half by half: the others are computed
-  // without it.
+  const bool is_one = same_node(roots);
   for (const Trace::Leaf& leaf : trace->leaves()) {
     if (leaf.donated && leaf.buffer->buffer.is_deleted()) leaf.buffer->failure = failure;
   }
+  if (is_one || is_of_device(failure->code)) {
+    base::counter("execute.failures").add();
+    if (is_one) failure = named(*failure, *roots.front().node);
+    return fail(roots, std::vector<FailurePtr>(roots.size(), failure));
+  }
+  // Find out which of the values the error belongs to, half by half: the others are computed
+  // without it.
   trace.reset();
   const auto middle = roots.begin() + static_cast<std::ptrdiff_t>(roots.size() / 2);
   run_again({roots.begin(), middle});
   run_again({middle, roots.end()});
+  if (are_computed(roots)) note_recovery(failure->message.c_str());
 }
 
 // Computes those of the values that are still pending, without giving away what they read.
@@ -303,40 +362,51 @@ void Executor::launch(const Trace& trace) {
   static base::Timer& seconds = base::timer("execute.seconds");
 
   const CompileCache::Executable executable = cache_->get(trace);
-  const pjrt::Buffer numbers = upload_numbers(trace);
-  std::vector<PJRT_Buffer*> arguments;
-  arguments.reserve(trace.leaves().size() + 1);
-  int64_t donated = 0;
-  for (const Trace::Leaf& leaf : trace.leaves()) {
-    arguments.push_back(leaf.buffer->buffer.get());
-    if (leaf.donated) donated += leaf.type.byte_count();
-  }
-  if (numbers) arguments.push_back(numbers.get());
-
-  while (!in_flight_.empty() && in_flight_.front().is_ready()) in_flight_.pop_front();
-  if (in_flight_.size() >= kMostInFlight) {
-    base::BlockingRegion region;
-    try {
-      in_flight_.front().await();
-    } catch (const pjrt::Error&) {
-      // The outputs of that execution carry the error.
-    }
-    in_flight_.pop_front();
-  }
-
   std::vector<pjrt::Buffer> outputs;
-  pjrt::Event complete;
-  const auto launched = std::chrono::steady_clock::now();
-  {
-    const base::TraceRange range("execute");
-    base::ScopedTimer timer(seconds);
-    pjrt::ExecuteOptions options;
-    options.device = device_;
-    options.may_block = true;
-    executable->execute(arguments, options, outputs, &complete);
+  int64_t donated = 0;
+  const auto start = [&] {
+    const pjrt::Buffer numbers = upload_numbers(trace);
+    std::vector<PJRT_Buffer*> arguments;
+    arguments.reserve(trace.leaves().size() + 1);
+    donated = 0;
+    for (const Trace::Leaf& leaf : trace.leaves()) {
+      arguments.push_back(leaf.buffer->buffer.get());
+      if (leaf.donated) donated += leaf.type.byte_count();
+    }
+    if (numbers) arguments.push_back(numbers.get());
+
+    while (!in_flight_.empty() && in_flight_.front().is_ready()) in_flight_.pop_front();
+    if (in_flight_.size() >= kMostInFlight) {
+      base::BlockingRegion region;
+      try {
+        in_flight_.front().await();
+      } catch (const pjrt::Error&) {
+        // The outputs of that execution carry the error.
+      }
+      in_flight_.pop_front();
+    }
+
+    pjrt::Event complete;
+    const auto launched = std::chrono::steady_clock::now();
+    {
+      const base::TraceRange range("execute");
+      base::ScopedTimer timer(seconds);
+      pjrt::ExecuteOptions options;
+      options.device = device_;
+      options.may_block = true;
+      executable->execute(arguments, options, outputs, &complete);
+    }
+    if (base::is_tracing()) trace_until(complete, launched, index_);
+    in_flight_.push_back(std::move(complete));
+  };
+  try {
+    start();
+  } catch (const pjrt::Error& error) {
+    // Once more, for what passes: a program does nothing but compute its results.
+    if (gave_inputs_away(trace)) throw;
+    start();
+    note_recovery(error.what());
   }
-  if (base::is_tracing()) trace_until(complete, launched, index_);
-  in_flight_.push_back(std::move(complete));
   calls.add();
   operators.add(static_cast<int64_t>(trace.operation_count()));
   donated_bytes.add(donated);
@@ -413,7 +483,9 @@ void Executor::raise_failed_checks() {
     std::lock_guard lock(pending_checks_mutex_);
     pending.swap(pending_checks_);
   }
-  for (const PendingChecks& checks : pending) {
+  while (!pending.empty()) {
+    const PendingChecks checks = std::move(pending.front());
+    pending.pop_front();
     std::vector<uint8_t> failed(checks.operators.size());
     const int64_t count = static_cast<int64_t>(failed.size());
     try {
@@ -421,7 +493,12 @@ void Executor::raise_failed_checks() {
           *client_, checks.flags->buffer,
           {.data = failed.data(), .dimensions = std::span(&count, 1), .byte_strides = {}});
     } catch (const pjrt::Error&) {
-      continue;  // the program itself failed: its outputs say so, and nothing else
+      // The program itself failed: its outputs say so, and nothing else.
+      if (!computes(checks.flags->buffer)) continue;
+      pending.push_front(checks);  // unread: for the next time
+      std::lock_guard lock(pending_checks_mutex_);
+      pending_checks_.insert(pending_checks_.begin(), pending.begin(), pending.end());
+      throw;
     }
     const auto first = std::find(failed.begin(), failed.end(), 1);
     if (first == failed.end()) continue;

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "base/blocking_region.h"
 #include "python/bindings.h"
 
@@ -9,7 +11,14 @@ void* release_gil() noexcept {
 }
 
 void take_gil(void* thread_state) noexcept {
-  PyEval_RestoreThread(static_cast<PyThreadState*>(thread_state));
+  try {
+    PyEval_RestoreThread(static_cast<PyThreadState*>(thread_state));
+  } catch (...) {
+    // Until 3.13 Python ends a daemon thread here, by an unwinding, when the interpreter has gone.
+    // Nothing above may run then, so the thread stays until the process ends, as it does
+    // since 3.14.
+    for (;;) pause();
+  }
 }
 
 constexpr base::BlockingHooks kHooks{release_gil, take_gil};
