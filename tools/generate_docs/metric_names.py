@@ -16,7 +16,7 @@ MEANINGS = {
     "execute.failures": "executions that failed; their error comes at the next read of a result",
     "execute.limit_cuts": "executions because `graph_limit` operators were pending",
     "execute.operators": "operators executed, over all programs",
-    "execute.recovered": "executions that failed, but not when they were tried again, whole or in parts",
+    "execute.recovered": "executions that failed, but not when tried again, whole or in parts",
     "execute.seconds": "time in which executions were prepared and launched",
     "fallback.*": "runs of an operator on the CPU, by operator",
     "pjrt.compile": "time in the plugin's compiler",
