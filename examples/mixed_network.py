@@ -41,6 +41,12 @@ class MixedNetwork(nn.Module):
         self.block.to(eager_device)
         self.head.to(device)
 
+    def copy_on(self, device: torch.device) -> "MixedNetwork":
+        """A copy that is wholly on one device."""
+        network = copy.deepcopy(self).to(device)
+        network.device = network.eager_device = device
+        return network
+
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         hidden = self.stem(images.to(self.device))
         hidden = self.block(hidden.to(self.eager_device))
