@@ -250,10 +250,17 @@ at::Tensor cast(const at::Tensor& tensor, c10::ScalarType dtype, at::MemoryForma
   return make_tensor(executor, std::move(value), dtype, *strides);
 }
 
+// What functionalisation makes of `copy_`.
+static at::Tensor copy(const at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  at::Tensor result = at::empty_strided(self.sizes(), self.strides(), self.options());
+  return result.copy_(src, non_blocking);
+}
+
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("copy_", TORCH_FN(copy_));
+  m.impl("copy", TORCH_FN(copy));
   m.impl("clone", TORCH_FN(clone));
   m.impl("_to_copy", TORCH_FN(to_copy));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));

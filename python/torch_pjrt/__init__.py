@@ -25,6 +25,7 @@ from . import (  # noqa: E402
     transfer,
 )
 from . import xla as _xla  # noqa: E402
+from ._compile import registration as _registration  # noqa: E402
 from ._config import config  # noqa: E402
 from ._operators import operators  # noqa: E402
 from .tracing import trace  # noqa: E402
@@ -52,3 +53,4 @@ _copying.install()
 _modules.install()
 _optimizers.install()
 _decompositions.install()
+_registration.install()

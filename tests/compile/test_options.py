@@ -1,0 +1,139 @@
+"""`options={"device": …}`, `options={"fallback": …}`, and what is refused."""
+
+import pytest
+import torch
+
+import torch_pjrt
+from compiled_agreement import counted
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="pjrt", fullgraph=True, options=options)
+
+
+def test_a_function_of_cpu_tensors_runs_on_xla_and_gives_cpu_tensors():
+    def function(x, n):
+        made = torch.arange(3.0) + torch.tensor([1.0, 2.0, 3.0])
+        return torch.sin(x) * made * n, x.shape[0], None
+
+    x = torch.randn(4, 3)
+    executions = counted("execute.calls")
+    result, rows, nothing = compiled(function, device="xla")(x, 2)
+    assert counted("execute.calls") > executions
+    assert result.device.type == "cpu" and (rows, nothing) == (4, None)
+    torch.testing.assert_close(result, function(x, 2)[0])
+
+
+def test_gradients_come_back_to_the_callers_device():
+    def function(x, weight):
+        return torch.tanh(x @ weight).square().sum()
+
+    x = torch.randn(4, 3)
+    weight = torch.randn(3, 2, requires_grad=True)
+    function(x, weight).backward()
+    expected, weight.grad = weight.grad, None
+    for _ in range(2):
+        weight.grad = None
+        compiled(function, device="xla")(x, weight).backward()
+        torch.testing.assert_close(weight.grad, expected)
+
+
+def test_writes_reach_the_callers_tensors():
+    def function(x, view, count):
+        count += 1
+        x[0] = 5
+        view.mul_(2)
+        return x + count
+
+    whole = torch.arange(12.0).reshape(4, 3)
+    expected, given = whole.clone(), whole.clone()
+    expected_count, count = torch.zeros(()), torch.zeros(())
+    results = function(expected, expected[1:], expected_count)
+    torch.testing.assert_close(compiled(function, device="xla")(given, given[1:], count), results)
+    torch.testing.assert_close(given, expected)
+    torch.testing.assert_close(count, expected_count)
+
+
+def test_training_writes_buffers_and_takes_gradients():
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    twin = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    twin.load_state_dict(module.state_dict())
+    run = compiled(module, device="xla")
+    for _ in range(2):
+        x = torch.randn(5, 3)
+        run(x).square().sum().backward()
+        twin(x).square().sum().backward()
+    for mine, its in zip(module.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, its.grad, rtol=1e-4, atol=1e-4)
+    for mine, its in zip(module.buffers(), twin.buffers(), strict=True):
+        torch.testing.assert_close(mine, its)
+
+
+@pytest.mark.parametrize(
+    "argument", [torch.randn(6, 4).t(), torch.randn(8, 6)[::2, 1::2], torch.randn(3).expand(4, 3)]
+)
+def test_strides_of_arguments_and_results_are_kept(argument):
+    def function(x):
+        y = x * 2
+        return y, y.t(), y[1:], x.t(), x
+
+    expected, actual = function(argument), compiled(function, device="xla")(argument)
+    for e, a in zip(expected, actual, strict=True):
+        assert (a.device.type, a.stride()) == ("cpu", e.stride())
+        torch.testing.assert_close(a, e)
+    assert actual[4] is argument
+    assert actual[3].data_ptr() == argument.data_ptr()
+    assert actual[1].data_ptr() == actual[0].data_ptr()
+
+
+def test_a_function_with_an_xla_tensor_stays_where_its_tensors_are():
+    def function(x, y):
+        return x.cpu() + y, x * 2
+
+    results = compiled(function, device="xla")(torch.ones(3, device="xla"), torch.ones(3))
+    assert [r.device.type for r in results] == ["cpu", "xla"]
+
+
+def without_lowering(x):
+    return torch.linalg.eigvals(x).abs().sum()
+
+
+def test_a_fallback_is_counted_and_warned_of_once():
+    torch_pjrt.metrics.reset()
+    x = torch.randn(3, 3)
+    with pytest.warns(UserWarning, match="eig.*without_lowering"):
+        result = compiled(without_lowering)(x.to("xla"))
+    torch.testing.assert_close(result.cpu(), without_lowering(x))
+    assert any("eig" in name for name in torch_pjrt.metrics.fallbacks())
+
+
+def test_a_fallback_that_is_not_allowed_names_the_operator_and_the_line():
+    with pytest.raises(Exception, match=r"(?s)eig.*test_options.py.*without_lowering"):
+        compiled(without_lowering, fallback=False)(torch.ones(3, 3, device="xla"))
+
+
+def test_a_fallback_outside_of_xla_is_none():
+    def function(x):
+        return torch.linalg.eigvals(x.cpu()).abs().sum()
+
+    compiled(function, fallback=False)(torch.eye(3).to("xla"))
+
+
+@pytest.mark.parametrize(
+    "options, word",
+    [
+        ({"devise": "xla"}, "'devise'.*'device', 'fallback'"),
+        ({"device": "cuda"}, "'cuda'.*'xla'"),
+        ({"device": "no device"}, "'no device'"),
+        ({"fallback": 1}, "fallback.*True or False"),
+    ],
+)
+def test_wrong_options_are_refused(options, word):
+    with pytest.raises(Exception, match=word):
+        compiled(lambda x: x + 1, **options)(torch.ones(2))
+
+
+def test_a_mode_of_inductor_is_refused():
+    with pytest.raises(Exception, match="max-autotune"):
+        torch.compile(lambda x: x + 1, backend="pjrt", mode="max-autotune")(torch.ones(2))
