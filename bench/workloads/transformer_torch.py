@@ -13,8 +13,9 @@ sys.path.append(str(Path(__file__).parents[2] / "examples"))
 from decoder import Decoder
 
 
-def step(device: torch.device) -> Callable[[], torch.Tensor]:
-    """A function that makes one step and returns its loss, still on the device."""
+def step(device: torch.device, backend: str | None = None) -> Callable[[], torch.Tensor]:
+    """A function that makes one step and returns its loss, still on the device. With a `backend`,
+    the forward and backward passes are compiled by it."""
     network = Decoder(
         given.ALPHABET,
         width=given.WIDTH,
@@ -35,9 +36,15 @@ def step(device: torch.device) -> Callable[[], torch.Tensor]:
         weight_decay=given.DECAY,
     )
 
+    def loss_of(codes: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(network(codes).flatten(0, 1), targets.flatten())
+
+    if backend:
+        loss_of = torch.compile(loss_of, backend=backend, fullgraph=True)
+
     def one() -> torch.Tensor:
         optimizer.zero_grad()
-        loss = functional.cross_entropy(network(codes).flatten(0, 1), targets.flatten())
+        loss = loss_of(codes, targets)
         loss.backward()
         optimizer.step()
         return loss.detach()

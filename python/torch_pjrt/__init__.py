@@ -31,7 +31,7 @@ from ._operators import operators  # noqa: E402
 from .tracing import trace  # noqa: E402
 
 __version__ = "0.1.0"
-__all__ = ["config", "metrics", "operators", "sync", "trace", "transfer"]
+__all__ = ["config", "explain", "metrics", "operators", "sync", "trace", "transfer"]
 
 
 def sync(device: "_torch.device | int | str | None" = None) -> None:
@@ -44,6 +44,17 @@ def sync(device: "_torch.device | int | str | None" = None) -> None:
         _C.synchronize_all()
     else:
         _xla.synchronize(device)
+
+
+def explain(function, *arguments, options: "dict[str, object] | None" = None, **keywords):
+    """Compile and call a function once, with torch.compile's backend pjrt, and say what came of it.
+
+    Returns graphs, graph breaks, devices, programs, transfers, donated bytes, fallbacks and compile
+    seconds of that call, as attributes and as text. `options` are the backend's.
+    """
+    from ._compile import explanation
+
+    return explanation.explain(function, arguments, keywords, options)
 
 
 _process.configure()

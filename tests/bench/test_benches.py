@@ -46,3 +46,9 @@ def test_an_endless_loop_compiles_few_programs(tmp_path):
 def test_tracing_is_measured_against_the_cpu(tmp_path):
     found = rows(tmp_path, "trace.py", "--rounds", "5")
     assert all(row["cpu us"] > 0 and row["xla us"] > 0 for row in found)
+
+
+def test_calls_of_compiled_functions_are_measured(tmp_path):
+    found = rows(tmp_path, "compile.py", "--what", "call", "--rounds", "5")
+    assert [row["who"] for row in found] == ["prepared", "pjrt", "lazy"]
+    assert all(row["us"] > 0 for row in found)

@@ -201,12 +201,6 @@ def test_jit_script(x):
     assert scripted(x).device.type == "xla"
 
 
-@limit("compile backend openxla")
-def test_openxla(x):
-    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="torch_xla"):
-        torch.compile(lambda value: value + 1, backend="openxla")(x)
-
-
 @limit("distribute_tensor")
 def test_distribute_tensor():
     from torch.distributed import HashStore, destroy_process_group, init_process_group
