@@ -43,10 +43,10 @@ def _is_list(value) -> bool:
     return isinstance(value, (list, tuple))
 
 
-def assert_same(expected, actual, tolerance=None) -> None:
-    """Equal values (within the dtype's tolerance), dtypes, shapes and strides, and on xla."""
+def assert_same(expected, actual, tolerance=None, device="xla") -> None:
+    """Equal values (within the dtype's tolerance), dtypes, shapes and strides, on a device."""
     for e, a in zip(tensors_in(expected), tensors_in(actual), strict=True):
-        assert a.device.type == "xla"
+        assert a.device.type == device
         assert a.dtype == e.dtype
         assert a.shape == e.shape
         assert a.stride() == e.stride()

@@ -8,21 +8,26 @@ import torch_pjrt
 from agreement import assert_same, tensors_in
 
 
-def compare_compiled(function, *arguments, calls=2, tolerance=None, **options) -> None:
-    """Results, written arguments, gradients and which tensors share a storage, at each call."""
+def compare_compiled(
+    function, *arguments, calls=2, tolerance=None, device="xla", **options
+) -> None:
+    """Results, written arguments, gradients and which tensors share a storage, at each call.
+
+    `device`: where the arguments of the compiled function are.
+    """
     compiled = torch.compile(function, backend="pjrt", **options)
-    expected_inputs, actual_inputs = _copies(arguments, "cpu"), _copies(arguments, "xla")
+    expected_inputs, actual_inputs = _copies(arguments, "cpu"), _copies(arguments, device)
     for _ in range(calls):
         expected, actual = function(*expected_inputs), compiled(*actual_inputs)
         compare_values(expected, actual)
-        assert_same(expected, actual, tolerance)
+        assert_same(expected, actual, tolerance, device)
         assert _sharing([expected_inputs, expected]) == _sharing([actual_inputs, actual])
         if torch.is_grad_enabled():
             _backward(expected)
             _backward(actual)
         gradients = [_gradients(inputs) for inputs in (expected_inputs, actual_inputs)]
-        assert_same(*gradients, tolerance)
-        assert_same(_everything(expected_inputs), _everything(actual_inputs), tolerance)
+        assert_same(*gradients, tolerance, device)
+        assert_same(_everything(expected_inputs), _everything(actual_inputs), tolerance, device)
 
 
 def compare_values(expected, actual) -> None:

@@ -552,3 +552,17 @@ def encoder_layer(module, x):
 @case(learnt, lambda: torch.tensor([0, 1, 4, 2]), fullgraph=True)
 def cross_entropy(x, target):
     return F.cross_entropy(x, target)
+
+
+ALIASES = [c for c in CASES if any(word in c.id for word in ("argument", "view", "writ", "copy"))]
+
+
+@pytest.mark.parametrize("function, make, options", ALIASES)
+def test_aliases_and_writes_of_cpu_tensors_that_run_on_xla(function, make, options):
+    compare_compiled(
+        function,
+        *(m() if callable(m) else m for m in make),
+        device="cpu",
+        options={"device": "xla"},
+        **options,
+    )
