@@ -17,7 +17,7 @@ c10::DimVector dense_strides(at::IntArrayRef sizes, const c10::DimVector& fastes
   return strides;
 }
 
-bool is_contiguous(at::IntArrayRef sizes, at::IntArrayRef strides) {
+bool has_default_strides(at::IntArrayRef sizes, at::IntArrayRef strides) {
   int64_t expected = 1;
   for (size_t d = sizes.size(); d-- > 0;) {
     if (strides[d] != expected) return false;
@@ -30,19 +30,26 @@ bool is_contiguous(at::IntArrayRef sizes, at::IntArrayRef strides) {
 
 std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tensors,
                                                   at::IntArrayRef sizes) {
-  bool all_contiguous = true, same_dense = true;
+  bool all_contiguous = true, all_default = true, same_dense = true, has_number = false;
   const at::Tensor* first = nullptr;
   c10::SmallVector<c10::DimVector, 4> strides;
   for (const at::Tensor& tensor : tensors) {
-    if (!tensor.defined() || tensor.dim() == 0 || !tensor.device().is_xla()) continue;
+    if (!tensor.defined()) continue;
+    if (tensor.dim() == 0 || !tensor.device().is_xla()) {
+      has_number = has_number || !sizes.empty();
+      continue;
+    }
     const bool full = tensor.sizes() == sizes;
     all_contiguous = all_contiguous && tensor.is_contiguous();
+    all_default = all_default && has_default_strides(tensor.sizes(), tensor.strides());
     same_dense = same_dense && full && tensor.is_non_overlapping_and_dense() &&
                  (!first || first->strides() == tensor.strides());
     if (!first) first = &tensor;
   }
-  if (all_contiguous || !first) return std::nullopt;
-  if (same_dense) return c10::DimVector(first->strides());
+  // PyTorch takes its short cuts only when all operands have the same sizes: beside a number the
+  // strides of dimensions of one element count, too.
+  if ((has_number ? all_default : all_contiguous) || !first) return std::nullopt;
+  if (same_dense && !has_number) return c10::DimVector(first->strides());
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.defined() || tensor.dim() == 0 || !tensor.device().is_xla()) continue;
     strides.push_back(
@@ -72,17 +79,17 @@ std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tenso
     }
   }
   c10::DimVector result = dense_strides(sizes, fastest_first);
-  if (is_contiguous(sizes, result)) return std::nullopt;
+  if (has_default_strides(sizes, result)) return std::nullopt;
   return result;
 }
 
 std::optional<c10::DimVector> preserved_strides(const at::Tensor& tensor) {
   // Not Tensor::is_contiguous: the strides of dimensions of size 1 are kept too.
-  if (is_contiguous(tensor.sizes(), tensor.strides())) return std::nullopt;
+  if (has_default_strides(tensor.sizes(), tensor.strides())) return std::nullopt;
   if (tensor.is_non_overlapping_and_dense()) return c10::DimVector(tensor.strides());
   if (tensor.device().is_xla()) return elementwise_strides(tensor, tensor.sizes());
   c10::DimVector strides(at::infer_dense_strides(tensor.sizes(), tensor.strides()));
-  if (is_contiguous(tensor.sizes(), strides)) return std::nullopt;
+  if (has_default_strides(tensor.sizes(), strides)) return std::nullopt;
   return strides;
 }
 

@@ -502,11 +502,17 @@ void Executor::raise_failed_checks() {
     }
     const auto first = std::find(failed.begin(), failed.end(), 1);
     if (first == failed.end()) continue;
-    throw CheckError(
-        std::string(checks.operators[static_cast<size_t>(first - failed.begin())]->name) +
-        ": index out of range; the device read or wrote another element instead; got "
-        "an index outside the dimension, expected -size <= index < size; check the "
-        "indices, or find the call with torch_pjrt.config.mode = 'debug'");
+    const std::string name(checks.operators[static_cast<size_t>(first - failed.begin())]->name);
+    // A whole message, of what is no index (see aten/checks.h).
+    if (const size_t colon = name.find(": "); colon != std::string::npos) {
+      throw pjrt::Error(
+          pjrt::ErrorCode::kFailedPrecondition, name.substr(0, colon),
+          name.substr(colon + 2) + "; or find the call with torch_pjrt.config.mode = 'debug'");
+    }
+    throw CheckError(name +
+                     ": index out of range; the device read or wrote another element instead; got "
+                     "an index outside the dimension, expected -size <= index < size; check the "
+                     "indices, or find the call with torch_pjrt.config.mode = 'debug'");
   }
 }
 

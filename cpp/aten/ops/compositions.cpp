@@ -11,6 +11,7 @@
 #include <ATen/ops/diagonal_scatter_native.h>
 #include <ATen/ops/expand_copy_native.h>
 #include <ATen/ops/lift_fresh_copy_native.h>
+#include <ATen/ops/linear_native.h>
 #include <ATen/ops/narrow_copy_native.h>
 #include <ATen/ops/native_channel_shuffle_native.h>
 #include <ATen/ops/new_empty_strided_native.h>
@@ -26,6 +27,7 @@
 #include <ATen/ops/split_with_sizes_copy_native.h>
 #include <ATen/ops/squeeze_copy_native.h>
 #include <ATen/ops/t_copy_native.h>
+#include <ATen/ops/tensor_split_native.h>
 #include <ATen/ops/transpose_copy_native.h>
 #include <ATen/ops/unbind_copy_native.h>
 #include <ATen/ops/unfold_copy_native.h>
@@ -49,6 +51,26 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   TORCH_CHECK(self.size(1) % groups == 0, "Number of channels must be divisible by groups. Got ",
               self.size(1), " channels and ", groups, " groups.");
   return at::native::math_channel_shuffle(self, groups);
+}
+
+// PyTorch's own, which flattens for every backend but xla: so a bias of shape [1, n] fits as well.
+at::Tensor linear(const at::Tensor& input, const at::Tensor& weight,
+                  const std::optional<at::Tensor>& bias) {
+  const bool flattens = input.dim() == 1 && bias && bias->defined() && bias->dim() == 2;
+  if (!flattens) return at::native::linear(input, weight, bias);
+  return at::native::linear(input.unsqueeze(0), weight, bias).squeeze(0);
+}
+
+// PyTorch wants the indices on the cpu, where another device's tensors have them next to the rest.
+std::vector<at::Tensor> tensor_split(const at::Tensor& self, const at::Tensor& indices,
+                                     int64_t dim) {
+  return at::native::tensor_split(self, indices.cpu(), dim);
+}
+
+// At autograd's key: both are compositions that differentiate.
+TORCH_LIBRARY_IMPL(aten, AutogradXLA, m) {
+  m.impl("linear", TORCH_FN(linear));
+  m.impl("tensor_split.tensor_indices_or_sections", TORCH_FN(tensor_split));
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {

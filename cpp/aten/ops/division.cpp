@@ -2,6 +2,7 @@
 #include <ATen/ops/remainder.h>
 #include <torch/library.h>
 
+#include "aten/checks.h"
 #include "aten/ops/elementwise.h"
 
 // Division with rounding, and what remains of it.
@@ -68,10 +69,19 @@ constexpr Operator kFmod{
 constexpr Operator kFloorDivide{"aten::floor_divide", divide<floor_quotient>};
 constexpr Operator kTruncDivide{"aten::div.trunc", divide<truncated_quotient>};
 
+constexpr Operator kZeroDivisor{
+    "divide integers: ZeroDivisionError; got a divisor of 0, expected none; check the divisor",
+    [](Emission& e) {
+      StableHloBuilder& b = e.builder();
+      const Operand zero = b.equal(e.operand(0), 0);
+      e.result(b.reduce(zero, graph::Reducer::kOr, graph::all_dims(zero)));
+    }};
+
 template <const Operator& op>
 Record division_record(const at::Tensor& self, const at::Tensor& other, c10::ScalarType dtype) {
   TORCH_CHECK(!c10::isComplexType(dtype), op.name, " does not support complex numbers");
   if (!c10::isIntegralType(dtype, true) || !is_host_number(other)) {
+    if (c10::isIntegralType(dtype, true) && self.numel() != 0) check_never(kZeroDivisor, other);
     return std::move(binary_record(op, self, other).attribute(false));
   }
   const int64_t divisor = other.item().toLong();

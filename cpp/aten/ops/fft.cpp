@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "aten/record.h"
 
@@ -93,17 +94,48 @@ c10::DimVector wrapped(at::IntArrayRef dims, const at::Tensor& self) {
   return result;
 }
 
+// The layout of PyTorch's transforms on the cpu: the transformed dimensions lie inside, in the
+// order of `dims`, the others outside, in the order in which the operand has them.
+c10::DimVector transformed_strides(at::IntArrayRef strides, at::IntArrayRef sizes,
+                                   at::IntArrayRef dims) {
+  c10::DimVector order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto batch_end = std::stable_partition(order.begin(), order.end(), [&](int64_t d) {
+    return std::find(dims.begin(), dims.end(), d) == dims.end();
+  });
+  const auto by_stride = [&](int64_t a, int64_t b) { return strides[a] > strides[b]; };
+  std::stable_sort(order.begin(), batch_end, by_stride);
+  std::copy(dims.begin(), dims.end(), batch_end);
+  c10::DimVector result(sizes.size());
+  int64_t next = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    result[static_cast<size_t>(order[i])] = next;
+    next *= std::max<int64_t>(sizes[static_cast<size_t>(order[i])], 1);
+  }
+  return result;
+}
+
+// `dims`, all or all but the last, in the order of their strides.
+c10::DimVector by_stride(c10::DimVector dims, at::IntArrayRef strides, bool but_the_last) {
+  std::stable_sort(dims.begin(), dims.end() - (but_the_last ? 1 : 0),
+                   [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
+  return dims;
+}
+
 at::Tensor fft_c2c(const at::Tensor& self, at::IntArrayRef dims, int64_t normalisation,
                    bool forward) {
   static constexpr Operator op{"aten::_fft_c2c", emit_c2c};
   TORCH_CHECK(self.is_complex(), "_fft_c2c: expected a complex tensor, got ", self.scalar_type());
   if (dims.empty()) return self.clone();
+  const c10::DimVector wanted = wrapped(dims, self);
+  const c10::DimVector sorted = by_stride(wanted, self.strides(), false);
   return Record(op)
       .tensor(self.resolve_conj())
-      .attribute(at::IntArrayRef(wrapped(dims, self)))
+      .attribute(at::IntArrayRef(wanted))
       .attribute(normalisation)
       .attribute(forward)
-      .result(self.scalar_type(), self.sizes());
+      .strided(self.scalar_type(), self.sizes(),
+               transformed_strides(self.strides(), self.sizes(), sorted));
 }
 
 at::Tensor fft_r2c(const at::Tensor& self, at::IntArrayRef dims, int64_t normalisation,
@@ -115,12 +147,14 @@ at::Tensor fft_r2c(const at::Tensor& self, at::IntArrayRef dims, int64_t normali
   c10::DimVector sizes(self.sizes());
   int64_t& last = sizes[static_cast<size_t>(wanted.back())];
   if (onesided) last = last / 2 + 1;
+  const c10::DimVector sorted = by_stride(wanted, self.strides(), true);
   return Record(op)
       .tensor(self)
       .attribute(at::IntArrayRef(wanted))
       .attribute(normalisation)
       .attribute(onesided)
-      .result(c10::toComplexType(self.scalar_type()), sizes);
+      .strided(c10::toComplexType(self.scalar_type()), sizes,
+               transformed_strides(self.strides(), sizes, sorted));
 }
 
 at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dims, int64_t normalisation,
@@ -130,11 +164,18 @@ at::Tensor fft_c2r(const at::Tensor& self, at::IntArrayRef dims, int64_t normali
   const c10::DimVector wanted = wrapped(dims, self);
   c10::DimVector sizes(self.sizes());
   sizes[static_cast<size_t>(wanted.back())] = last_size;
+  c10::DimVector strides(self.strides());
+  if (wanted.size() > 1) {
+    c10::DimVector complex_dims(wanted.begin(), wanted.end() - 1);
+    complex_dims = by_stride(complex_dims, strides, false);
+    strides = transformed_strides(strides, self.sizes(), complex_dims);
+  }
   return Record(op)
       .tensor(self.resolve_conj())
       .attribute(at::IntArrayRef(wanted))
       .attribute(normalisation)
-      .result(c10::toRealValueType(self.scalar_type()), sizes);
+      .strided(c10::toRealValueType(self.scalar_type()), sizes,
+               transformed_strides(strides, sizes, {wanted.back()}));
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {

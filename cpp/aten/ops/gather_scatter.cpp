@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include "aten/checks.h"
 #include "aten/ops/indexing.h"
 
 // Indexing one dimension with an index for every element: gather and the scatters.
@@ -12,6 +13,11 @@ namespace {
 using graph::Reducer;
 
 Operand at_least_1d(StableHloBuilder& b, Operand x) { return x.rank() ? x : b.reshape(x, {1}); }
+
+constexpr Operator kOutOfBounds{
+    "gather or scatter: an index is out of bounds; the device read or wrote another element "
+    "instead; got an index outside the dimension, expected 0 <= index < size; check the indices",
+    nullptr};
 
 int64_t size_of(const at::Tensor& tensor, int64_t dim) {
   return tensor.dim() ? tensor.size(dim) : 1;
@@ -34,7 +40,7 @@ at::Tensor gather(const at::Tensor& self, int64_t dim, const at::Tensor& index, 
   at::native::gather_shape_check(self, dim, index);
   TORCH_CHECK_INDEX(size_of(self, dim) != 0, "index is out of bounds for dimension ", dim,
                     " with size 0");
-  check_index_range(kGather, index, size_of(self, dim), false);
+  check_index_bounds(kOutOfBounds, index, size_of(self, dim));
   return Record(kGather).tensor(self).tensor(index).attribute(dim).result(self.scalar_type(),
                                                                           index.sizes());
 }
@@ -77,7 +83,7 @@ std::optional<Record> scatter_record(const Operator& op, std::string name, const
   if (index.numel() == 0) return std::nullopt;
   TORCH_CHECK_INDEX(size_of(self, dim) != 0, "index is out of bounds for dimension ", dim,
                     " with size 0");
-  check_index_range(op, index, size_of(self, dim), false);
+  check_index_bounds(kOutOfBounds, index, size_of(self, dim));
   Record record(op);
   record.tensor(self).tensor(index);
   return record;

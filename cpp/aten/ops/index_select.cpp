@@ -1,6 +1,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <torch/library.h>
 
+#include "aten/checks.h"
 #include "aten/ops/indexing.h"
 
 // Indexing one dimension with a list: index_select and the writes that go with it; take and put,
@@ -63,11 +64,21 @@ constexpr Operator kIndexAdd{"aten::index_add", emit_slices<false>};
 constexpr Operator kIndexAddScaled{"aten::index_add.alpha", emit_slices<true>};
 constexpr Operator kIndexCopy{"aten::index_copy", emit_slices<false>};
 
+constexpr Operator kAddOutOfBounds{
+    "index_add: an index is out of bounds; the device skipped its slice; got an index outside the "
+    "dimension, expected 0 <= index < size; check the indices",
+    nullptr};
+
 at::Tensor write_slices(const Operator& op, const at::Tensor& self, int64_t dim,
                         const at::Tensor& index, const at::Tensor& source, Reducer reducer,
                         const at::Scalar* alpha = nullptr) {
   if (self.numel() == 0 || index.numel() == 0) return self.clone();
-  check_index_range(op, index, self.dim() ? self.size(dim) : 1, false);
+  const int64_t size = self.dim() ? self.size(dim) : 1;
+  if (&op == &kIndexCopy) {
+    check_index_range(op, index, size, false);
+  } else {
+    check_index_bounds(kAddOutOfBounds, index, size);
+  }
   Record record(op);
   record.tensor(self).tensor(index).tensor(source);
   if (alpha) record.number(*alpha, self.scalar_type());

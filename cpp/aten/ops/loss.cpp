@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "aten/checks.h"
 #include "aten/ops/elementwise.h"
 
 // Elementwise losses and their gradients.
@@ -124,6 +125,21 @@ constexpr Operator kCrossEntropyWeightedBackward{
       return b.multiply(cross_entropy_slope(b, x, y), w);
     }>};
 
+void outside_unit_interval(Emission& e) {
+  Builder& b = e.builder();
+  const Operand x = e.operand(0);
+  const Operand inside = b.bit_and(b.greater_equal(x, 0), b.less_equal(x, 1));  // not so for NaN
+  e.result(b.reduce(b.bit_not(inside), graph::Reducer::kOr, graph::all_dims(x)));
+}
+constexpr Operator kInputOutside{
+    "binary_cross_entropy: all elements of input should be between 0 and 1; got another; apply "
+    "sigmoid first",
+    outside_unit_interval};
+constexpr Operator kTargetOutside{
+    "binary_cross_entropy: all elements of target should be between 0 and 1; got another; check "
+    "the target",
+    outside_unit_interval};
+
 Record loss_record(const Operator& op, at::TensorList tensors, std::optional<double> number,
                    at::IntArrayRef sizes, int64_t reduction, c10::ScalarType dtype) {
   Record record(op);
@@ -185,6 +201,8 @@ at::Tensor huber_loss_backward(const at::Tensor& grad, const at::Tensor& self,
 
 at::Tensor binary_cross_entropy(const at::Tensor& self, const at::Tensor& target,
                                 const std::optional<at::Tensor>& weight, int64_t reduction) {
+  check_never(kInputOutside, self);
+  check_never(kTargetOutside, target);
   std::vector<at::Tensor> tensors{self, target};
   const bool weighted = weight && weight->defined();
   if (weighted) tensors.push_back(*weight);

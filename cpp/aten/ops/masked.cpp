@@ -1,6 +1,7 @@
 #include <ATen/ExpandUtils.h>
 #include <torch/library.h>
 
+#include "aten/checks.h"
 #include "aten/ops/binary.h"
 
 // Writing where a mask says so.
@@ -47,9 +48,33 @@ Record fill_record(const at::Tensor& self, const at::Tensor& mask) {
   return record;
 }
 
+// Where an expanded tensor shows an element several times, one of them is enough.
+std::pair<at::Tensor, at::Tensor> without_repeats(const at::Tensor& self, const at::Tensor& mask) {
+  at::Tensor target = self, selected = mask.expand(self.sizes());
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (self.stride(d) != 0 || self.size(d) < 2) continue;
+    target = target.narrow(d, 0, 1);
+    selected = selected.any(d, /*keepdim=*/true);
+  }
+  return {target, selected};
+}
+
+bool repeats_elements(const at::Tensor& self) {
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (self.stride(d) == 0 && self.size(d) > 1) return self.numel() != 0;
+  }
+  return false;
+}
+
 at::Tensor& masked_fill_scalar_(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
   check_number(self, value);
   check_expands(self, mask);
+  if (repeats_elements(self)) {
+    check_mask("masked_fill_", mask);
+    auto [target, selected] = without_repeats(self, mask);
+    masked_fill_scalar_(target, selected, value);
+    return self;
+  }
   fill_record(self, mask).number(value, self.scalar_type()).write_to(self);
   return self;
 }
@@ -58,6 +83,12 @@ at::Tensor& masked_fill_tensor_(at::Tensor& self, const at::Tensor& mask, const 
   check_value(value);
   if (value.device().is_cpu()) return masked_fill_scalar_(self, mask, value.item());
   check_expands(self, mask);
+  if (repeats_elements(self)) {
+    check_mask("masked_fill_", mask);
+    auto [target, selected] = without_repeats(self, mask);
+    masked_fill_tensor_(target, selected, value);
+    return self;
+  }
   fill_record(self, mask).tensor(value).write_to(self);
   return self;
 }
@@ -101,6 +132,12 @@ constexpr Operator kSelectedCount{
       e.result(b.reduce(counted, graph::Reducer::kAdd, graph::all_dims(counted)));
     }};
 
+constexpr Operator kTooManySelected{
+    "masked_scatter: Number of elements of source < number of ones in mask; the device repeated "
+    "the "
+    "last one; got too many ones; check the mask",
+    nullptr};
+
 at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {
   TORCH_CHECK(self.scalar_type() == source.scalar_type(),
               "masked_scatter_: expected self and source to have same dtypes but got ",
@@ -110,7 +147,7 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
   if (self.numel() == 0) return self;
   const at::Tensor count =
       Record(kSelectedCount).tensor(mask).attribute(self.sizes()).result(at::kLong, {});
-  check_index_range(kMaskedScatter, count, source.numel() + 1, false);
+  check_index_bounds(kTooManySelected, count, source.numel() + 1);
   if (source.numel() == 0) return self;
   Record(kMaskedScatter).tensor(self).tensor(mask).tensor(source).write_to(self);
   return self;

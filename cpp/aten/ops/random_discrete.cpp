@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "aten/checks.h"
 #include "aten/generator.h"
 #include "aten/ops/random_bits.h"
 
@@ -47,6 +48,15 @@ struct BernoulliScalarKernel {
   }
 };
 
+constexpr Operator kNoProbability{
+    "bernoulli: Expected p_in >= 0 && p_in <= 1; got another probability; check p",
+    [](Emission& e) {
+      StableHloBuilder& b = e.builder();
+      const Operand p = e.operand(0);
+      const Operand inside = b.bit_and(b.greater_equal(p, 0), b.less_equal(p, 1));
+      e.result(b.reduce(b.bit_not(inside), graph::Reducer::kOr, graph::all_dims(p)));
+    }};
+
 template <typename RNG>
 struct BernoulliTensorKernel {
   void operator()(const at::Tensor& self, const at::Tensor& p, OptionalGenerator gen) {
@@ -55,7 +65,9 @@ struct BernoulliTensorKernel {
     Record record(kBernoulliTensor);
     record.on(executor_of(self));
     take_random(record, self, gen, self.numel(), random_words(p.scalar_type()));
-    record.tensor(p.to(self.device()).expand(self.sizes())).write_to(self);
+    const at::Tensor moved = p.to(self.device());
+    check_never(kNoProbability, moved);
+    record.tensor(moved.expand(self.sizes())).write_to(self);
   }
 };
 

@@ -2,6 +2,8 @@
 #include <ATen/Dispatch.h>
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/logspace.h>
 #include <torch/library.h>
 
 #include "aten/device.h"
@@ -123,10 +125,17 @@ c10::ScalarType spacing_dtype(c10::ScalarType dtype) {
   return dtype == at::kDouble ? at::kDouble : at::kFloat;
 }
 
+// Integers come from the host, since they are cut off: the last bit of a quotient may decide.
+bool from_host(const at::Tensor& out) { return at::isIntegralType(out.scalar_type(), true); }
+
 at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps,
                          at::Tensor& out) {
   resize_steps("linspace", out, steps);
   if (steps == 0) return out;
+  if (from_host(out)) {
+    return out.copy_(
+        at::linspace(start, end, steps, out.options().device(at::kCPU)).view(out.sizes()));
+  }
   const c10::ScalarType working = spacing_dtype(out.scalar_type());
   Record record(kLinspace);
   record.on(executor_of(out)).number(start, working).number(end, working);
@@ -138,8 +147,11 @@ at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
                          at::Tensor& out) {
   resize_steps("logspace", out, steps);
   if (steps == 0) return out;
-  const bool integral = at::isIntegralType(out.scalar_type(), true);
-  const c10::ScalarType working = integral ? at::kDouble : spacing_dtype(out.scalar_type());
+  if (from_host(out)) {
+    return out.copy_(
+        at::logspace(start, end, steps, base, out.options().device(at::kCPU)).view(out.sizes()));
+  }
+  const c10::ScalarType working = spacing_dtype(out.scalar_type());
   Record record(kLogspace);
   record.on(executor_of(out)).number(start, working).number(end, working).number(base, working);
   write_list(out, record);

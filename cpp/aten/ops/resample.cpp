@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "aten/ops/matmul.h"
 
@@ -109,6 +110,29 @@ void Resampling::fill_antialias(Interpolation kind, bool align_corners,
       weight[t][static_cast<size_t>(o)] = total != 0 ? weights[t] / total : weights[t];
     }
   }
+}
+
+int Resampling::quantise() {
+  // Taps that an end of the dimension has pushed onto one element are one tap, rounded once.
+  for (size_t o = 0; o < static_cast<size_t>(out); ++o) {
+    for (size_t t = 1; t < weight.size(); ++t) {
+      for (size_t earlier = 0; earlier < t; ++earlier) {
+        if (index[earlier][o] != index[t][o]) continue;
+        weight[earlier][o] += std::exchange(weight[t][o], 0.0);
+        break;
+      }
+    }
+  }
+  double most = 0;
+  for (const auto& tap : weight) {
+    for (double w : tap) most = std::max(most, w);
+  }
+  int bits = 0;
+  while (bits < 22 && static_cast<int64_t>(0.5 + most * (1 << (bits + 1))) < (1 << 15)) ++bits;
+  for (auto& tap : weight) {
+    for (double& w : tap) w = std::trunc(w * (1 << bits) + (w < 0 ? -0.5 : 0.5));
+  }
+  return bits;
 }
 
 int64_t Resampling::repeats() const {

@@ -27,6 +27,10 @@ struct Resampling {
   Resampling(Interpolation kind, int64_t in, int64_t out, bool align_corners,
              std::optional<double> scale, bool is_double);
 
+  // Makes the weights whole numbers, as the cpu has them for bytes; returns how many bits they are
+  // shifted by.
+  int quantise();
+
   // How often each input is repeated, if that is all that happens; else 0.
   int64_t repeats() const;
   Operand forward(StableHloBuilder& builder, Operand x, int64_t dim) const;

@@ -52,6 +52,24 @@ void check_square(const at::Tensor& self, const char* name) {
               ": Low precision dtypes not supported. Got ", self.scalar_type());
 }
 
+// The matrices of a result lie column by column, as LAPACK leaves them.
+c10::DimVector column_major(at::IntArrayRef sizes) {
+  c10::DimVector strides(sizes.size());
+  const size_t rank = sizes.size();
+  strides[rank - 2] = 1;
+  strides[rank - 1] = std::max<int64_t>(sizes[rank - 2], 1);
+  int64_t next = strides[rank - 1] * std::max<int64_t>(sizes[rank - 1], 1);
+  for (size_t d = rank - 2; d-- > 0;) {
+    strides[d] = next;
+    next *= std::max<int64_t>(sizes[d], 1);
+  }
+  return strides;
+}
+
+at::Tensor in_columns(const at::Tensor& result) {
+  return result.mT().clone(at::MemoryFormat::Contiguous).mT();
+}
+
 std::tuple<at::Tensor, at::Tensor> linalg_cholesky_ex(const at::Tensor& self, bool upper,
                                                       bool check_errors) {
   static constexpr Operator op{"aten::linalg_cholesky_ex", emit_cholesky_ex};
@@ -63,7 +81,7 @@ std::tuple<at::Tensor, at::Tensor> linalg_cholesky_ex(const at::Tensor& self, bo
           .results({{self.scalar_type(), self.sizes()},
                     {at::kInt, self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2)}});
   if (check_errors) at::_linalg_check_errors(results[1], "linalg.cholesky_ex", self.dim() == 2);
-  return {results[0], results[1]};
+  return {in_columns(results[0]), results[1]};
 }
 
 // attributes: left, upper, unitriangular, transposed; a's and b's batches broadcast
@@ -101,7 +119,7 @@ at::Tensor solve(const Operator& op, const at::Tensor& a, const at::Tensor& rhs,
   record.tensor(a.resolve_conj()).tensor(rhs.resolve_conj());
   record.attribute(left).attribute(upper).attribute(unitriangular).attribute(transposed);
   const c10::DimVector sizes = solution_sizes(a, rhs);
-  return record.result(rhs.scalar_type(), sizes);
+  return record.strided(rhs.scalar_type(), sizes, column_major(sizes));
 }
 
 at::Tensor linalg_solve_triangular(const at::Tensor& a, const at::Tensor& rhs, bool upper,
@@ -119,7 +137,7 @@ std::tuple<at::Tensor, at::Tensor> triangular_solve(const at::Tensor& rhs, const
   const at::Tensor x = solve(op, a, rhs, true, upper, unitriangular, transpose);
   c10::DimVector sizes(x.sizes());
   sizes[sizes.size() - 1] = a.size(-1);
-  return {x, a.expand(sizes).clone(at::MemoryFormat::Contiguous)};
+  return {x, in_columns(a.expand(sizes))};
 }
 
 // attributes: upper; operands: right side, factor
@@ -138,7 +156,7 @@ at::Tensor cholesky_solve_helper(const at::Tensor& self, const at::Tensor& a, bo
       .tensor(self.resolve_conj())
       .tensor(a.resolve_conj())
       .attribute(upper)
-      .result(self.scalar_type(), self.sizes());
+      .strided(self.scalar_type(), self.sizes(), column_major(self.sizes()));
 }
 
 void emit_cholesky_inverse(Emission& e) {
@@ -159,7 +177,7 @@ at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
   return Record(op)
       .tensor(self.resolve_conj())
       .attribute(upper)
-      .result(self.scalar_type(), self.sizes());
+      .strided(self.scalar_type(), self.sizes(), column_major(self.sizes()));
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {

@@ -1,6 +1,8 @@
 #include <ATen/native/UpSample.h>
 #include <torch/library.h>
 
+#include <cmath>
+
 #include "aten/ops/norm.h"
 #include "aten/ops/pooling.h"
 #include "aten/ops/resample.h"
@@ -23,7 +25,7 @@ void emit(Emission& e) {
   Operand x = e.operand(0);
   const bool rounds = !nearest && !pjrt::is_floating(x.element());
   if (rounds) {
-    x = b.convert(x, graph::ElementType::kF32);
+    x = b.convert(x, graph::ElementType::kF64);  // holds their products exactly
   } else if (!nearest || !forward) {
     x = computed(b, x);
   }
@@ -35,12 +37,18 @@ void emit(Emission& e) {
     const int64_t size = type.dimensions[static_cast<size_t>(dim)];
     const int64_t in = forward ? x.dimension(dim) : size;
     const int64_t out = forward ? size : x.dimension(dim);
-    const Resampling resampling(kind, in, out, align_corners,
-                                scale > 0 ? std::optional(scale) : std::nullopt,
-                                x.element() == graph::ElementType::kF64);
+    Resampling resampling(kind, in, out, align_corners,
+                          scale > 0 ? std::optional(scale) : std::nullopt,
+                          x.element() == graph::ElementType::kF64);
+    if (rounds) {
+      // Bytes are rounded after each dimension, and from fixed point, as the cpu does.
+      if (in == out) continue;
+      const double unit = std::ldexp(1.0, resampling.quantise());
+      x = b.divide(b.add(resampling.forward(b, x, dim), unit / 2), unit);
+      x = b.clamp(0, b.floor(x), 255);
+      continue;
+    }
     x = forward ? resampling.forward(b, x, dim) : resampling.backward(b, x, dim);
-    // Bytes are rounded after each dimension, as the cpu does.
-    if (rounds) x = b.clamp(0, b.floor(b.add(x, 0.5)), 255);
   }
   e.result(b.convert(x, type.element));
 }

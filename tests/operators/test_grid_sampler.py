@@ -1,0 +1,74 @@
+"""grid_sample: every mode, padding and alignment, with gradients."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from agreement import agree, agree_on_error
+
+F = torch.nn.functional
+MODES = [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")]
+PADDINGS = ["zeros", "border", "reflection"]
+
+
+def inputs(rank, sizes=(4, 5, 3), dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    image = torch.randn(2, 3, *sizes[:rank], generator=generator, dtype=dtype)
+    grid = torch.randn(2, *(3, 4, 2)[:rank], rank, generator=generator, dtype=dtype) * 1.5
+    return image, grid
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize(("rank", "mode"), MODES)
+def test_every_mode(rank, mode, padding):
+    for align in (True, False):
+        for sizes in ((4, 5, 3), (1, 1, 1)):
+            image, grid = inputs(rank, sizes)
+            agree(
+                lambda x, g, align=align: F.grid_sample(x, g, mode, padding, align),
+                image.requires_grad_(),
+                grid.requires_grad_(),
+                backward=True,
+            )
+
+
+def test_dtypes_and_strides():
+    image, grid = inputs(2)
+    sample = lambda x, g: F.grid_sample(x, g, align_corners=False)  # noqa: E731
+    for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 5e-2), (torch.float16, 5e-3)):
+        exact = grid.to(dtype)
+        agree(sample, image.to(dtype), exact, rtol=bound, atol=bound)
+    agree(sample, image.contiguous(memory_format=torch.channels_last), grid)
+    agree(sample, image[:, :, ::2], grid.transpose(1, 2))
+    agree(sample, image, grid[:, :0])
+
+
+@pytest.mark.parametrize(("rank", "mode"), MODES)
+def test_places_that_are_no_numbers(rank, mode):
+    image = torch.arange(3.0**rank).view(1, 1, *[3] * rank)
+    grid = torch.zeros(1, *[1] * (rank - 1), 4, rank)
+    grid.view(-1, rank)[:, 0] = torch.tensor([math.nan, math.inf, -math.inf, 1e6])
+    for padding in PADDINGS if mode != "bicubic" else ["zeros"]:
+        agree(lambda x, g, p=padding: F.grid_sample(x, g, mode, p, True), image, grid)
+
+
+def test_only_the_wanted_gradient():
+    image, grid = inputs(2)
+    sample = lambda x, g: F.grid_sample(x, g, align_corners=True)  # noqa: E731
+    agree(sample, image.requires_grad_(), grid, backward=True)
+    agree(sample, image.detach(), grid.requires_grad_(), backward=True)
+
+
+def test_errors():
+    image, grid = inputs(2)
+    for bad_image, bad_grid in itertools.chain(
+        [(image, grid[..., :1]), (image[:1], grid), (image[0], grid), (image.long(), grid.long())],
+        [(image[:, :, :0], grid), (image.float(), grid)],
+    ):
+        agree_on_error(lambda x, g: F.grid_sample(x, g, align_corners=True), bad_image, bad_grid)
+    volume, places = inputs(3)
+    agree_on_error(
+        lambda x, g: F.grid_sample(x, g, mode="bicubic", align_corners=True), volume, places
+    )
