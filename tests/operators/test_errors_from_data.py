@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import torch_pjrt
-from agreement import copied, on_device, tensors_in
+from agreement import copied, tensors_in
 
 F = torch.nn.functional
 X = torch.randn(3, 4)
@@ -15,7 +15,7 @@ def same_error(function, *arguments, match):
     with pytest.raises(Exception) as expected:
         function(*copied(arguments))
     with pytest.raises(expected.type, match=match) as actual:
-        for t in tensors_in(function(*on_device(arguments))):
+        for t in tensors_in(function(*copied(arguments, "xla"))):
             t.cpu()
     assert actual.type is expected.type
     assert torch.ones(2, device="xla").sum().item() == 2

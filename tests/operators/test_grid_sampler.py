@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from agreement import agree, agree_on_error
+from agreement import compare, compare_errors
 
 F = torch.nn.functional
 MODES = [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")]
@@ -23,10 +23,11 @@ def inputs(rank, sizes=(4, 5, 3), dtype=torch.float64):
 @pytest.mark.parametrize("padding", PADDINGS)
 @pytest.mark.parametrize(("rank", "mode"), MODES)
 def test_every_mode(rank, mode, padding):
+    large = mode == "bicubic"  # programs that take seconds to compile
     for align in (True, False):
-        for sizes in ((4, 5, 3), (1, 1, 1)):
+        for sizes in ((4, 5, 3),) if large and align else ((4, 5, 3), (1, 1, 1))[large:]:
             image, grid = inputs(rank, sizes)
-            agree(
+            compare(
                 lambda x, g, align=align: F.grid_sample(x, g, mode, padding, align),
                 image.requires_grad_(),
                 grid.requires_grad_(),
@@ -39,10 +40,10 @@ def test_dtypes_and_strides():
     sample = lambda x, g: F.grid_sample(x, g, align_corners=False)  # noqa: E731
     for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 5e-2), (torch.float16, 5e-3)):
         exact = grid.to(dtype)
-        agree(sample, image.to(dtype), exact, rtol=bound, atol=bound)
-    agree(sample, image.contiguous(memory_format=torch.channels_last), grid)
-    agree(sample, image[:, :, ::2], grid.transpose(1, 2))
-    agree(sample, image, grid[:, :0])
+        compare(sample, image.to(dtype), exact, tolerance=bound)
+    compare(sample, image.contiguous(memory_format=torch.channels_last), grid)
+    compare(sample, image[:, :, ::2], grid.transpose(1, 2))
+    compare(sample, image, grid[:, :0])
 
 
 @pytest.mark.parametrize(("rank", "mode"), MODES)
@@ -51,14 +52,14 @@ def test_places_that_are_no_numbers(rank, mode):
     grid = torch.zeros(1, *[1] * (rank - 1), 4, rank)
     grid.view(-1, rank)[:, 0] = torch.tensor([math.nan, math.inf, -math.inf, 1e6])
     for padding in PADDINGS if mode != "bicubic" else ["zeros"]:
-        agree(lambda x, g, p=padding: F.grid_sample(x, g, mode, p, True), image, grid)
+        compare(lambda x, g, p=padding: F.grid_sample(x, g, mode, p, True), image, grid)
 
 
 def test_only_the_wanted_gradient():
     image, grid = inputs(2)
     sample = lambda x, g: F.grid_sample(x, g, align_corners=True)  # noqa: E731
-    agree(sample, image.requires_grad_(), grid, backward=True)
-    agree(sample, image.detach(), grid.requires_grad_(), backward=True)
+    compare(sample, image.requires_grad_(), grid, backward=True)
+    compare(sample, image.detach(), grid.requires_grad_(), backward=True)
 
 
 def test_errors():
@@ -67,8 +68,8 @@ def test_errors():
         [(image, grid[..., :1]), (image[:1], grid), (image[0], grid), (image.long(), grid.long())],
         [(image[:, :, :0], grid), (image.float(), grid)],
     ):
-        agree_on_error(lambda x, g: F.grid_sample(x, g, align_corners=True), bad_image, bad_grid)
+        compare_errors(lambda x, g: F.grid_sample(x, g, align_corners=True), bad_image, bad_grid)
     volume, places = inputs(3)
-    agree_on_error(
+    compare_errors(
         lambda x, g: F.grid_sample(x, g, mode="bicubic", align_corners=True), volume, places
     )

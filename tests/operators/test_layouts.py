@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from agreement import agree
+from agreement import compare
 
 F = torch.nn.functional
 UNITS = torch.as_strided(torch.randn(12), (1, 3, 4), (7, 1, 3))
@@ -13,34 +13,34 @@ UNITS = torch.as_strided(torch.randn(12), (1, 3, 4), (7, 1, 3))
 
 def test_dimensions_of_one_element():
     for x in (UNITS, torch.as_strided(torch.randn(12), (3, 1, 4), (4, 9, 1))):
-        agree(lambda x: (x.clone(), x + 1, x + x, -x, x.double(), torch.zeros_like(x)), x)
-        agree(lambda x: (x * torch.tensor(2.0), x.transpose(0, 1).clone()), x)
+        compare(lambda x: (x.clone(), x + 1, x + x, -x, x.double(), torch.zeros_like(x)), x)
+        compare(lambda x: (x * torch.tensor(2.0), x.transpose(0, 1).clone()), x)
 
 
 @pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (2, 1), (0, 1, 2)])
 def test_fourier_transforms(dims):
     for x in (torch.randn(3, 4, 6), torch.randn(6, 4, 3).transpose(0, 2)):
-        bounds = {"rtol": 1e-4, "atol": 1e-4}
-        agree(lambda x: torch.fft.rfftn(x, dim=dims), x, **bounds)
-        agree(lambda x: torch.fft.fftn(x, dim=dims), x, **bounds)
-        agree(lambda x: torch.fft.ihfftn(x, dim=dims).resolve_conj(), x, **bounds)
+        bounds = {"tolerance": 1e-4}
+        compare(lambda x: torch.fft.rfftn(x, dim=dims), x, **bounds)
+        compare(lambda x: torch.fft.fftn(x, dim=dims), x, **bounds)
+        compare(lambda x: torch.fft.ihfftn(x, dim=dims).resolve_conj(), x, **bounds)
         z = torch.complex(x, x.flip(0))
-        agree(lambda z: torch.fft.fftn(z, dim=dims), z, **bounds)
-        agree(lambda z: torch.fft.ifftn(z, dim=dims), z.transpose(0, 1), **bounds)
-        agree(lambda z: torch.fft.irfftn(z, dim=dims), z, **bounds)
+        compare(lambda z: torch.fft.fftn(z, dim=dims), z, **bounds)
+        compare(lambda z: torch.fft.ifftn(z, dim=dims), z.transpose(0, 1), **bounds)
+        compare(lambda z: torch.fft.irfftn(z, dim=dims), z, **bounds)
 
 
 def test_triangular_results_lie_in_columns():
     a = torch.randn(2, 5, 5)
     a = a @ a.mT + 5 * torch.eye(5)
     factor, rhs = torch.linalg.cholesky(a).contiguous(), torch.randn(2, 5, 3)
-    bounds = {"rtol": 1e-3, "atol": 1e-3}
+    bounds = {"tolerance": 1e-3}
     for pick in (slice(None), 0):
-        agree(torch.linalg.cholesky, a[pick], **bounds)
-        agree(torch.cholesky_inverse, factor[pick], **bounds)
-        agree(torch.cholesky_solve, rhs[pick], factor[pick], **bounds)
-        agree(lambda f, b: torch.triangular_solve(b, f, upper=False), factor[pick], rhs[pick])
-        agree(
+        compare(torch.linalg.cholesky, a[pick], **bounds)
+        compare(torch.cholesky_inverse, factor[pick], **bounds)
+        compare(torch.cholesky_solve, rhs[pick], factor[pick], **bounds)
+        compare(lambda f, b: torch.triangular_solve(b, f, upper=False), factor[pick], rhs[pick])
+        compare(
             lambda f, b: torch.linalg.solve_triangular(f, b, upper=False),
             factor[pick],
             rhs[pick],
@@ -53,8 +53,8 @@ def test_resized_bytes_are_rounded_as_on_cpu(mode):
     x = torch.randint(0, 256, (1, 3, 17, 23), dtype=torch.uint8)
     for antialias, size in itertools.product((False, True), ((8, 9), (40, 31), (17, 31), (3, 23))):
         resize = lambda x, s=size, a=antialias: F.interpolate(x, s, mode=mode, antialias=a)  # noqa: E731
-        agree(resize, x, rtol=0, atol=0)
-        agree(resize, x.contiguous(memory_format=torch.channels_last), rtol=0, atol=0)
+        compare(resize, x, tolerance=0)
+        compare(resize, x.contiguous(memory_format=torch.channels_last), tolerance=0)
 
 
 def test_ranges_of_integers():
@@ -69,18 +69,18 @@ def test_ranges_of_integers():
 
 def test_a_vector_through_a_linear_layer_with_a_bias_of_two_dimensions():
     x, w, b = (torch.randn(*s, requires_grad=True) for s in ((4,), (3, 4), (1, 3)))
-    agree(F.linear, x, w, b, backward=True, rtol=1e-5, atol=1e-5)
-    agree(F.linear, x, w, torch.randn(3, requires_grad=True), backward=True, rtol=1e-5, atol=1e-5)
+    compare(F.linear, x, w, b, backward=True, tolerance=1e-5)
+    compare(F.linear, x, w, torch.randn(3, requires_grad=True), backward=True, tolerance=1e-5)
 
 
 def test_splits_at_indices_of_the_device():
     x = torch.arange(12.0, requires_grad=True)
-    agree(lambda x: x.tensor_split(torch.tensor([2, 5])), x, backward=True)
-    agree(lambda x, i: x.tensor_split(i), x.detach(), torch.tensor([2, 5]), strides=False)
-    agree(lambda x, i: x.tensor_split(i), x.detach(), torch.tensor(3))
+    compare(lambda x: x.tensor_split(torch.tensor([2, 5])), x, backward=True)
+    compare(lambda x, i: x.tensor_split(i), x.detach(), torch.tensor([2, 5]))
+    compare(lambda x, i: x.tensor_split(i), x.detach(), torch.tensor(3))
 
 
 def test_fills_through_expanded_tensors():
     mask = torch.tensor([[True, False, False], [False, False, True]])
-    agree(lambda x, m: x.expand(2, 3).masked_fill_(m, 7.0), torch.zeros(1, 3), mask)
-    agree(lambda x, m: x.expand(2, 3).masked_fill_(m, m.sum() * 1.0), torch.zeros(2, 1), mask)
+    compare(lambda x, m: x.expand(2, 3).masked_fill_(m, 7.0), torch.zeros(1, 3), mask)
+    compare(lambda x, m: x.expand(2, 3).masked_fill_(m, m.sum() * 1.0), torch.zeros(2, 1), mask)
