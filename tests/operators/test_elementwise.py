@@ -242,3 +242,9 @@ def test_zeta_of_arguments_that_are_not_positive():
     q = torch.tensor([-8.5, -3.0, 0.0, 0.5, 7.0])
     check(torch.special.zeta, torch.tensor([[0.5], [1.0], [2.0], [2.5], [3.0]]), q)
     check(lambda x: torch.polygamma(3, x), q)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float32, torch.float16])
+def test_dropouts_gradient(dtype):
+    gradient, mask = torch.arange(4).to(dtype), torch.tensor([True, False, True, True])
+    compare(lambda g, m: torch.ops.aten.native_dropout_backward(g, m, 2.5), gradient, mask)

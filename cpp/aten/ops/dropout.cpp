@@ -23,7 +23,7 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
 }
 
 at::Tensor native_dropout_backward(const at::Tensor& grad, const at::Tensor& mask, double scale) {
-  return grad.mul(mask).mul_(scale);
+  return grad.mul(mask).mul(scale);  // not in place: integers become floating
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
