@@ -1,45 +1,69 @@
 #include "aten/storage.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <sys/mman.h>
 
-#include <atomic>
+#include <new>
+#include <utility>
 
 #include "aten/device.h"
+#include "base/address_space.h"
 #include "graph/runtime.h"
 
 namespace torch_pjrt::aten {
 namespace {
 
-constexpr size_t kRange = size_t{1} << 45;
-constexpr size_t kGranule = 64;
+constexpr size_t kAddresses = size_t{1} << 45;  // of the 47 bits that a process has
+constexpr size_t kChunk = size_t{16} << 20;
 
-char* reserved_range() {
-  static char* const range = [] {
-    void* memory =
-        mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    TORCH_CHECK(memory != MAP_FAILED, "reserve addresses for xla storages: mmap of ", kRange,
-                " bytes without access failed; raise the limit on address space (ulimit -v)");
-    return static_cast<char*>(memory);
+base::AddressSpace& addresses() {
+  static auto* const space = [] {
+    try {
+      return new base::AddressSpace(kAddresses, kChunk);
+    } catch (const std::bad_alloc&) {
+      TORCH_CHECK(false, "reserve addresses for xla storages: mmap of ", kAddresses,
+                  " bytes without access failed; raise the limit on address space (ulimit -v)");
+    }
   }();
-  return range;
+  return *space;
 }
 
-// Addresses are handed out in a ring of 32 TiB.
-void* next_address(size_t bytes) {
-  static std::atomic<size_t> next{0};
-  static char* const range = reserved_range();
-  const size_t need = (bytes + kGranule) & ~(kGranule - 1);
-  size_t at = next.fetch_add(need, std::memory_order_relaxed) % kRange;
-  if (at + need > kRange) at = 0;
-  return range + at;
+void* take_addresses(size_t bytes) {
+  try {
+    return addresses().take(bytes);
+  } catch (const std::bad_alloc&) {
+    TORCH_CHECK(false, "make an xla storage: no addresses are left for it; got ", bytes,
+                " bytes, expected at most ", kAddresses, " in all storages together; free some");
+  }
 }
 
-void delete_cell(void* cell) noexcept { delete static_cast<graph::Cell*>(cell); }
+// A cell and the addresses that stand for its bytes.
+struct StoredCell final : graph::Cell {
+  StoredCell(graph::Executor& executor, size_t bytes)
+      : Cell(executor), bytes(bytes), address(take_addresses(bytes)) {}
+  ~StoredCell() { addresses().give_back(address, bytes); }
+
+  size_t bytes;
+  void* address;
+};
+
+void delete_cell(void* cell) noexcept { delete static_cast<StoredCell*>(cell); }
+
+c10::DataPtr data_of(StoredCell* cell) {
+  return {cell->address, cell, &delete_cell,
+          c10::Device(c10::kXLA, static_cast<c10::DeviceIndex>(cell->executor().index()))};
+}
 
 c10::DataPtr make_data(graph::Executor& executor, size_t bytes) {
-  return {next_address(bytes), new graph::Cell(executor), &delete_cell,
-          c10::Device(c10::kXLA, static_cast<c10::DeviceIndex>(executor.index()))};
+  return data_of(new StoredCell(executor, bytes));
+}
+
+StoredCell& stored_cell_of(const c10::StorageImpl& storage) {
+  const c10::DataPtr& data = storage.data_ptr();
+  TORCH_CHECK(data.get_deleter() == &delete_cell,
+              "use a tensor as xla data: its storage does not belong to torch-pjrt; got a storage "
+              "on device ",
+              storage.device(), "; make the tensor with .to('xla')");
+  return *static_cast<StoredCell*>(data.get_context());
 }
 
 class CellAllocator final : public c10::Allocator {
@@ -68,13 +92,17 @@ c10::Storage make_storage(graph::Executor& executor, size_t bytes) {
                                                /*resizable=*/true);
 }
 
-graph::Cell& cell_of(const c10::StorageImpl& storage) {
-  const c10::DataPtr& data = storage.data_ptr();
-  TORCH_CHECK(data.get_deleter() == &delete_cell,
-              "use a tensor as xla data: its storage does not belong to torch-pjrt; got a storage "
-              "on device ",
-              storage.device(), "; make the tensor with .to('xla')");
-  return *static_cast<graph::Cell*>(data.get_context());
+graph::Cell& cell_of(const c10::StorageImpl& storage) { return stored_cell_of(storage); }
+
+void grow_storage(c10::StorageImpl& storage, size_t bytes) {
+  StoredCell& cell = stored_cell_of(storage);
+  if (bytes > cell.bytes) {
+    void* const address = take_addresses(bytes);
+    addresses().give_back(std::exchange(cell.address, address), std::exchange(cell.bytes, bytes));
+    storage.mutable_data_ptr().release_context();
+    storage.set_data_ptr_noswap(data_of(&cell));
+  }
+  storage.set_nbytes(bytes);
 }
 
 }  // namespace torch_pjrt::aten

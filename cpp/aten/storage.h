@@ -18,4 +18,8 @@ c10::Storage make_storage(graph::Executor& executor, size_t bytes);
 // The cell of an xla storage. Throws for any other storage.
 graph::Cell& cell_of(const c10::StorageImpl& storage);
 
+// Makes an xla storage longer. It keeps its cell, which is resized when it is next read, and gets
+// another address.
+void grow_storage(c10::StorageImpl& storage, size_t bytes);
+
 }  // namespace torch_pjrt::aten

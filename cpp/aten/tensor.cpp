@@ -1,5 +1,6 @@
 #include "aten/tensor.h"
 
+#include <ATen/EmptyTensor.h>
 #include <c10/util/strides.h>
 
 #include "aten/device.h"
@@ -103,7 +104,9 @@ graph::Cell& checked_cell(const at::Tensor& tensor) {
 }
 
 void note_source_line(graph::Node& node) {
-  if (node.is_operation() && node.source_line == 0) node.source_line = base::current_source_line();
+  if (node.is_operation() && node.source_line() == 0) {
+    node.set_source_line(base::current_source_line());
+  }
 }
 
 }  // namespace
@@ -175,9 +178,9 @@ Value operand_of(const at::Tensor& tensor, const graph::Executor& executor) {
 
 at::Tensor make_tensor(graph::Executor& executor, Value value, c10::ScalarType dtype) {
   note_source_line(*value.node);
-  const graph::Type& type = value.type();
-  const graph::Dimensions sizes = type.dimensions;
-  const size_t bytes = static_cast<size_t>(type.element_count()) * c10::elementSize(dtype);
+  const graph::Dimensions sizes = value.type().dimensions;
+  const size_t bytes = at::detail::computeStorageNbytesContiguous({sizes.data(), sizes.size()},
+                                                                  c10::elementSize(dtype));
   c10::Storage storage = make_storage(executor, bytes);
   const graph::NodePtr node = value.node;
   cell_of(*storage.unsafeGetStorageImpl()).set(std::move(value));

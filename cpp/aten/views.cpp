@@ -1,3 +1,4 @@
+#include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -40,22 +41,15 @@ bool is_set_to(const at::Tensor& self, const at::Tensor& other) {
   return at::native::is_set_to(self, other);
 }
 
-void grow_storage(const at::Tensor& self, size_t bytes) {
+// Makes the storage as long as the tensor's geometry asks.
+void need_storage(const at::Tensor& self) {
+  const size_t bytes = at::detail::computeStorageNbytes(self.sizes(), self.strides(),
+                                                        self.itemsize(), self.storage_offset());
   c10::StorageImpl& storage = *self.storage().unsafeGetStorageImpl();
   if (bytes > storage.nbytes()) {
     TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
-    storage.set_nbytes(bytes);
+    grow_storage(storage, bytes);
   }
-}
-
-size_t storage_bytes(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset,
-                     size_t itemsize) {
-  int64_t last = offset;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] == 0) return 0;
-    last += (sizes[d] - 1) * strides[d];
-  }
-  return static_cast<size_t>(last + 1) * itemsize;
 }
 
 const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef sizes,
@@ -63,7 +57,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef sizes,
   c10::TensorImpl& impl = *self.unsafeGetTensorImpl();
   if (self.sizes() == sizes && !format) return self;
   impl.set_sizes_contiguous(sizes);
-  grow_storage(self, storage_bytes(sizes, self.strides(), self.storage_offset(), self.itemsize()));
+  need_storage(self);
   if (format) {
     TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format", *format);
     impl.empty_tensor_restride(*format);
@@ -85,7 +79,7 @@ at::Tensor& set_storage_offset(at::Tensor& self, at::Storage source, int64_t off
   } else {
     impl.set_sizes_and_strides(sizes, strides, offset);
   }
-  grow_storage(self, storage_bytes(sizes, self.strides(), offset, self.itemsize()));
+  need_storage(self);
   return self;
 }
 

@@ -83,7 +83,7 @@ FailurePtr named(const Failure& failure, const Node& node) {
   if (!node.is_operation()) return std::make_shared<const Failure>(failure);
   std::string message =
       failure.message + "; this computes the result of " + std::string(node.op().name);
-  const std::string line = base::describe_source_line(node.source_line);
+  const std::string line = base::describe_source_line(node.source_line());
   if (!line.empty()) message += ", called at " + line;
   return std::make_shared<const Failure>(Failure{failure.code, std::move(message)});
 }
@@ -170,14 +170,33 @@ Executor::Executor(std::shared_ptr<pjrt::Client> client, pjrt::Device device,
       index_(index),
       number_width_(client_->supports(ElementType::kF64) && client_->supports(ElementType::kS64)
                         ? NumberWidth::k64
-                        : NumberWidth::k32) {}
+                        : NumberWidth::k32) {
+  RecordingLock lock(recording_mutex());
+  cut_policy_.set_limit(limit());
+  all().push_back(this);
+}
+
+Executor::~Executor() {
+  RecordingLock lock(recording_mutex());
+  std::erase(all(), this);
+}
+
+std::vector<Executor*>& Executor::all() {
+  static auto* const executors = new std::vector<Executor*>;
+  return *executors;
+}
+
+void Executor::set_limit(size_t limit) {
+  RecordingLock lock(recording_mutex());
+  limit_.store(limit);
+  for (Executor* executor : all()) executor->cut_policy_.set_limit(limit);
+}
 
 void Executor::recorded(Node& node) {
   switch (mode()) {
     case Mode::kLazy: {
       {
         RecordingLock lock(recording_mutex());
-        cut_policy_.set_limit(limit());
         if (!cut_policy_.note(node.is_operation() ? node.op().id + node.outputs()[0].type.rank()
                                                   : 0)) {
           return;
@@ -489,9 +508,8 @@ void Executor::raise_failed_checks() {
     std::vector<uint8_t> failed(checks.operators.size());
     const int64_t count = static_cast<int64_t>(failed.size());
     try {
-      transfer::device_to_host(
-          *client_, checks.flags->buffer,
-          {.data = failed.data(), .dimensions = std::span(&count, 1), .byte_strides = {}});
+      transfer::device_to_host(*client_, checks.flags->buffer,
+                               {.data = failed.data(), .dimensions = std::span(&count, 1)});
     } catch (const pjrt::Error&) {
       // The program itself failed: its outputs say so, and nothing else.
       if (!computes(checks.flags->buffer)) continue;

@@ -45,6 +45,9 @@ class Executor {
  public:
   Executor(std::shared_ptr<pjrt::Client> client, pjrt::Device device,
            std::shared_ptr<CompileCache> cache, int index);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   int index() const noexcept { return index_; }
   pjrt::Device device() const noexcept { return device_; }
@@ -80,7 +83,7 @@ class Executor {
   static Mode mode() noexcept { return mode_.load(std::memory_order_relaxed); }
   static void set_donate(bool donate) noexcept { donate_.store(donate); }
   static bool donate() noexcept { return donate_.load(); }
-  static void set_limit(size_t limit) noexcept { limit_.store(limit); }
+  static void set_limit(size_t limit);
   static size_t limit() noexcept { return limit_.load(); }
 
  private:
@@ -89,6 +92,9 @@ class Executor {
     std::vector<const Operator*> operators;
   };
   using Operators = std::vector<const Operator*>;
+  static constexpr size_t kDefaultLimit = 10000;
+
+  static std::vector<Executor*>& all();  // under the recording lock
 
   SharedBufferPtr execute(const Value& wanted);
   void raise_failure(Node& node);
@@ -107,10 +113,10 @@ class Executor {
   int index_;
   NumberWidth number_width_;
 
-  PendingCells pending_;          // under the recording lock
-  NumberSharing number_sharing_;  // under the recording lock
-  std::vector<Check> checks_;     // under the recording lock
-  CutPolicy cut_policy_{10000};   // under the recording lock
+  PendingCells pending_;                 // under the recording lock
+  NumberSharing number_sharing_;         // under the recording lock
+  std::vector<Check> checks_;            // under the recording lock
+  CutPolicy cut_policy_{kDefaultLimit};  // under the recording lock
 
   std::mutex execution_mutex_;         // one execution at a time
   std::deque<pjrt::Event> in_flight_;  // under the execution mutex
@@ -120,7 +126,7 @@ class Executor {
 
   static inline std::atomic<Mode> mode_{Mode::kLazy};
   static inline std::atomic<bool> donate_{true};
-  static inline std::atomic<size_t> limit_{10000};
+  static inline std::atomic<size_t> limit_{kDefaultLimit};
 };
 
 }  // namespace torch_pjrt::graph

@@ -49,14 +49,14 @@ NodePtr Node::number(HostNumber number, ElementType element) {
 NodePtr Node::data(SharedBufferPtr buffer, Type type) {
   Node* node = allocate(0, 1);
   NodePtr owner(node);
-  node->is_data_ = true;
+  node->is_data_.store(true, std::memory_order_relaxed);
   node->outputs_[0].type = std::move(type);
   node->outputs_[0].buffer = std::move(buffer);
   return owner;
 }
 
 void Node::become_data(std::vector<Value>& released) {
-  is_data_ = true;
+  is_data_.store(true, std::memory_order_relaxed);
   for (Value& operand : operands()) released.push_back(std::move(operand));
 }
 

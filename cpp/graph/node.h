@@ -59,9 +59,9 @@ class Node {
   static NodePtr number(HostNumber number, ElementType element);
   static NodePtr data(SharedBufferPtr buffer, Type type);
 
-  bool is_operation() const noexcept { return op_ && !is_data_; }
-  bool is_number() const noexcept { return !op_ && !is_data_; }
-  bool is_data() const noexcept { return is_data_; }
+  bool is_operation() const noexcept { return op_ && !is_data(); }
+  bool is_number() const noexcept { return !op_ && !is_data(); }
+  bool is_data() const noexcept { return is_data_.load(std::memory_order_relaxed); }
 
   const Operator& op() const noexcept { return *op_; }
   // The operator's name, also once the node is data; for errors.
@@ -71,8 +71,12 @@ class Node {
   const Attributes& attributes() const noexcept { return attributes_; }
   const HostNumber& number() const noexcept { return number_; }
 
-  // The position of the user's line in the table of source lines, 0 when none was taken.
-  uint32_t source_line = 0;
+  // The position of the user's line in the table of source lines, 0 when none was taken. Any
+  // thread.
+  uint32_t source_line() const noexcept { return source_line_.load(std::memory_order_relaxed); }
+  void set_source_line(uint32_t line) noexcept {
+    source_line_.store(line, std::memory_order_relaxed);
+  }
 
   // Turns the node into device data: outputs that have no buffer are gone for good. The operands
   // go to `released`, for the caller to destroy outside the lock.
@@ -95,8 +99,9 @@ class Node {
   static void destroy(Node* node) noexcept;
 
   const Operator* op_ = nullptr;
-  bool is_data_ = false;
+  std::atomic<bool> is_data_{false};  // changes once, while others record
   std::atomic<uint32_t> count_{0};
+  std::atomic<uint32_t> source_line_{0};
   Attributes attributes_;
   HostNumber number_;
   Value* operands_ = nullptr;
