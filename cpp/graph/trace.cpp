@@ -114,7 +114,7 @@ Trace::Trace(std::vector<Root> roots, NumberWidth width, bool donate, NumberShar
   });
   visit_ = next_visit();
   hash(static_cast<uint64_t>(width));
-  for (const Root& root : roots) visit(root.value.node.get());
+  visit_in_order(roots);
   // Clones share a value: it is computed once. `roots` and `roots_` hold a reference each, and
   // every cell one of its own.
   for (Root& root : roots) {
@@ -145,6 +145,72 @@ Trace::Trace(std::vector<Root> roots, NumberWidth width, bool donate, NumberShar
   find_failures();
   find_donations(donate);
   share_numbers(sharing);
+}
+
+// Visits the roots, which are sorted by structure, and leaves them in the order of the visits.
+// Roots of one structure that read different values are told apart by the places of what they read.
+// Roots with a structure of their own come first, so that there are such places.
+void Trace::visit_in_order(std::vector<Root>& roots) {
+  const auto twins = [](const Root& a, const Root& b) {
+    return a.value.node->structure == b.value.node->structure && a.value.index == b.value.index;
+  };
+  const auto runs = [&](auto use) {
+    for (auto first = roots.begin(); first != roots.end();) {
+      const auto last =
+          std::find_if(first, roots.end(), [&](const Root& root) { return !twins(root, *first); });
+      const bool one_node = std::all_of(
+          first, last, [&](const Root& root) { return root.value.node == first->value.node; });
+      use(first, last, one_node);
+      first = last;
+    }
+  };
+  bool has_twins = false;
+  runs([&](auto first, auto, bool one_node) {
+    if (one_node) visit(first->value.node.get());
+    has_twins = has_twins || !one_node;
+  });
+  if (!has_twins) return;
+  std::vector<Root> ordered;
+  ordered.reserve(roots.size());
+  runs([&](auto first, auto last, bool one_node) {
+    if (one_node) ordered.insert(ordered.end(), first, last);
+  });
+  runs([&](auto first, auto last, bool one_node) {
+    if (one_node) return;
+    std::vector<std::pair<Places, Root>> run;
+    for (auto root = first; root != last; ++root)
+      run.emplace_back(places_read_by(root->value), *root);
+    std::stable_sort(run.begin(), run.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [places, root] : run) {
+      visit(root.value.node.get());
+      ordered.push_back(std::move(root));
+    }
+  });
+  roots = std::move(ordered);
+}
+
+// The places of what a root reads, depth first, as far as it has one. Only the beginning is looked
+// at: it nearly always tells, and an expression that repeats itself has no end.
+Trace::Places Trace::places_read_by(const Value& root) const {
+  constexpr size_t kMostSteps = 256;
+  Places places;
+  std::vector<Value> stack{root};
+  for (size_t step = 0; !stack.empty() && step < kMostSteps; ++step) {
+    const Value value = std::move(stack.back());
+    stack.pop_back();
+    Node& node = *value.node;
+    if (node.visit == visit_) {
+      const uint32_t slot = node.outputs()[value.index].slot;  // of data
+      places.push_back(!node.is_data() ? node.position : slot == kNoSlot ? kNoSlot : slot << 2 | 1);
+    } else if (node.is_operation()) {
+      const auto operands = node.operands();
+      stack.insert(stack.end(), operands.rbegin(), operands.rend());
+    } else {
+      places.push_back(kNoSlot);
+    }
+  }
+  return places;
 }
 
 void Trace::visit(Node* root) {

@@ -51,6 +51,10 @@ class Trace {
   std::string emit() const;
 
  private:
+  using Places = std::vector<uint32_t>;
+
+  void visit_in_order(std::vector<Root>& roots);
+  Places places_read_by(const Value& root) const;
   void visit(Node* root);
   uint32_t leaf(const Value& value);
   void find_failures();

@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,12 @@
 #include "transfer/transfer_test_support.h"
 
 namespace torch_pjrt::graph {
+
+using enum pjrt::ElementType;
+using transfer::OnEachPlugin;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // A program under test: inputs with values, and outputs with the values expected of them. All
 // outputs are computed by one executable, so that a test compiles once on each plugin.

@@ -5,14 +5,6 @@
 namespace torch_pjrt::graph {
 namespace {
 
-using enum pjrt::ElementType;
-using transfer::OnEachPlugin;
-using transfer::plugin_name;
-using transfer::plugin_paths;
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 class StableHloElementwise : public OnEachPlugin {};
 ON_EACH_PLUGIN(StableHloElementwise);
 

@@ -3,11 +3,6 @@
 namespace torch_pjrt::graph {
 namespace {
 
-using enum pjrt::ElementType;
-using transfer::OnEachPlugin;
-using transfer::plugin_name;
-using transfer::plugin_paths;
-
 class StableHloLinearAlgebra : public OnEachPlugin {};
 ON_EACH_PLUGIN(StableHloLinearAlgebra);
 

@@ -1,17 +1,7 @@
-#include <limits>
-
 #include "graph/program_test_support.h"
 
 namespace torch_pjrt::graph {
 namespace {
-
-using enum pjrt::ElementType;
-using transfer::OnEachPlugin;
-using transfer::plugin_name;
-using transfer::plugin_paths;
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 class StableHloReduce : public OnEachPlugin {};
 ON_EACH_PLUGIN(StableHloReduce);

@@ -30,6 +30,19 @@ std::unique_ptr<Trace> trace_of(const std::vector<Value>& held, bool donate = fa
   return std::make_unique<Trace>(std::move(roots), width, donate, sharing);
 }
 
+// As two threads of one backward pass would record them: now this one first, now that one.
+void expect_one_program(std::vector<Value> roots) {
+  const auto first = trace_of(roots);
+  const std::string text = first->emit();
+  std::mt19937 random(1);
+  for (int i = 0; i < 20; ++i) {
+    std::shuffle(roots.begin(), roots.end(), random);
+    const auto other = trace_of(roots);
+    EXPECT_EQ(other->key(), first->key());
+    EXPECT_EQ(other->emit(), text);
+  }
+}
+
 TEST(Trace, IsTheSameWhateverTheOrderOfTheRoots) {
   const Value x = leaf(), y = leaf({kF32, {4}}), z = leaf({kF64, {2, 2}});
   std::vector<Value> roots;
@@ -40,15 +53,26 @@ TEST(Trace, IsTheSameWhateverTheOrderOfTheRoots) {
     roots.push_back(record(kSubtract, {chain, y}));
   }
   roots.push_back(record(kNegate, {z}));
-  const auto first = trace_of(roots);
-  const std::string text = first->emit();
-  std::mt19937 random(1);
-  for (int i = 0; i < 10; ++i) {
-    std::shuffle(roots.begin(), roots.end(), random);
-    const auto other = trace_of(roots);
-    EXPECT_EQ(other->key(), first->key());
-    EXPECT_EQ(other->emit(), text);
+  expect_one_program(roots);
+}
+
+TEST(Trace, TellsRootsOfOneStructureApartByWhatTheyRead) {
+  const Value x = leaf(), y = leaf(), z = leaf();
+  const Value negated_x = record(kNegate, {x}), negated_y = record(kNegate, {y});
+  expect_one_program({negated_x, negated_y, record(kSubtract, {x, y})});
+  expect_one_program({record(kAdd, {negated_x, z}), record(kAdd, {negated_y, z}),
+                      record(kSubtract, {negated_x, y})});
+}
+
+TEST(Trace, OrdersGroupsOfRootsOfOneStructureAlike) {
+  std::vector<Value> roots;
+  for (int i = 0; i < 4; ++i) {
+    const Value parameter = leaf(), gradient = record(kNegate, {leaf()});
+    roots.push_back(record(kAdd, {parameter, gradient}));
+    roots.push_back(record(kSubtract, {parameter, gradient}));
+    roots.push_back({record_two(kTwo, gradient), 1});
   }
+  expect_one_program(roots);
 }
 
 TEST(Trace, ComputesASharedValueOnce) {
