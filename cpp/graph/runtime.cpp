@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -33,10 +34,15 @@ void after_fork_in_child() noexcept {
   SharedBuffer::leak_all();
 }
 
+// What an index in one signed byte, PyTorch's, can count.
+constexpr int kMostDevices = 127;
+
 int requested_devices(const RuntimeSettings& settings) {
   const auto found = settings.create_options.find("cpu_device_count");
   if (found != settings.create_options.end()) {
-    if (const auto* count = std::get_if<int64_t>(&found->second)) return static_cast<int>(*count);
+    if (const auto* count = std::get_if<int64_t>(&found->second)) {
+      return static_cast<int>(std::clamp<int64_t>(*count, 1, kMostDevices));
+    }
   }
   return 1;
 }
@@ -48,24 +54,32 @@ void create(State& s) {
                                                         : s.settings.plugin_problem);
   }
   auto plugin = pjrt::Plugin::load(s.settings.plugin_path);
-  s.client = pjrt::Client::create(std::move(plugin), s.settings.create_options);
-  transfer::map_pool_memory(s.client);
+  std::shared_ptr<pjrt::Client> client =
+      pjrt::Client::create(std::move(plugin), s.settings.create_options);
+  if (client->addressable_devices().empty()) {
+    throw pjrt::Error(pjrt::ErrorCode::kFailedPrecondition, "use device xla",
+                      "the plugin " + s.settings.plugin_path +
+                          " has no device for this process; got 0, expected at least 1; check the "
+                          "hardware and the plugin's create options");
+  }
   pjrt::CompileOptions options = s.settings.compile_options;
   options.portable = true;
+  const bool is_cpu = client->platform_name() == "cpu";
   // XLA CPU's default loses a NaN on the right of a maximum.
-  if (s.client->platform_name() == "cpu") {
-    options.overrides.try_emplace("xla_cpu_enable_fast_min_max", false);
+  if (is_cpu) options.overrides.try_emplace("xla_cpu_enable_fast_min_max", false);
+  auto cache = std::make_shared<CompileCache>(client, options, s.settings.cache_directory);
+  const int wanted = is_cpu ? requested_devices(s.settings) : kMostDevices;
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (pjrt::Device device : client->addressable_devices()) {
+    const int index = static_cast<int>(executors.size());
+    if (index == wanted) break;
+    executors.push_back(std::make_unique<Executor>(client, device, cache, index));
   }
-  auto cache = std::make_shared<CompileCache>(s.client, options, s.settings.cache_directory);
-  int index = 0;
-  const int wanted = requested_devices(s.settings);
-  const bool is_cpu = s.client->platform_name() == "cpu";
-  for (pjrt::Device device : s.client->addressable_devices()) {
-    if (is_cpu && index == wanted) break;
-    s.executors.push_back(std::make_unique<Executor>(s.client, device, cache, index++));
-  }
+  transfer::map_pool_memory(client);
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  s.device_count.store(index);
+  s.client = std::move(client);
+  s.executors = std::move(executors);
+  s.device_count.store(static_cast<int>(s.executors.size()));
 }
 
 State& initialized() {

@@ -34,7 +34,8 @@ bool is_forked() noexcept;
 
 // Devices there are, or, before the client exists, those that the settings ask for (option
 // `cpu_device_count`, else 1). Never creates the client. Of a CPU plugin's devices only as many are
-// used as that option says: XLA makes several by default, all on the same cores.
+// used as that option says: XLA makes several by default, all on the same cores. At most 127, which
+// is what PyTorch's device indices can count.
 int device_count() noexcept;
 
 // Creates the client if need be (BlockingRegion). Throws pjrt::Error when there is no plugin, it

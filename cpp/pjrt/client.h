@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -103,7 +104,7 @@ class Client {
   void dma_unmap(void* data) const;
 
   // Element types that the first addressable device takes and gives back unchanged, found by trying
-  // each once.
+  // each once. Marks a BlockingRegion the first time.
   const std::vector<ElementType>& probe_element_types() const;
   bool supports(ElementType type) const;
 
@@ -120,6 +121,7 @@ class Client {
   std::vector<Device> devices_;
   std::vector<Device> addressable_devices_;
   mutable std::once_flag element_types_once_;
+  mutable std::atomic<bool> element_types_known_{false};
   mutable std::vector<ElementType> element_types_;
 };
 

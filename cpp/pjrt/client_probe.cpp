@@ -3,19 +3,23 @@
 #include <array>
 #include <cstring>
 
+#include "base/blocking_region.h"
 #include "pjrt/client.h"
 
 namespace torch_pjrt::pjrt {
 
 const std::vector<ElementType>& Client::probe_element_types() const {
+  if (element_types_known_.load(std::memory_order_acquire)) return element_types_;
+  // Outside the lock that call_once is: the probes wait, and then take the GIL again.
+  const base::BlockingRegion region;
   std::call_once(element_types_once_, [this] {
-    if (addressable_devices_.empty()) return;
     constexpr int kFirst = static_cast<int>(ElementType::kPred);
     constexpr int kLast = static_cast<int>(ElementType::kF4E2M1FN);
     for (int value = kFirst; value <= kLast; ++value) {
       const auto type = static_cast<ElementType>(value);
       if (bit_width(type) > 0 && accepts(type)) element_types_.push_back(type);
     }
+    element_types_known_.store(true, std::memory_order_release);
   });
   return element_types_;
 }
@@ -26,6 +30,7 @@ bool Client::supports(ElementType type) const {
 }
 
 bool Client::accepts(ElementType type) const noexcept {
+  if (addressable_devices_.empty()) return false;
   // A device may take a type by storing a narrower one, so the value must come back. It is 1 in the
   // lowest byte, which every type here holds: for floats the smallest number, so flushing it to
   // zero shows too.
