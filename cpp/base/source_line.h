@@ -9,7 +9,7 @@ namespace torch_pjrt::base {
 // bindings set the hooks; without them there are no lines.
 struct SourceLineHooks {
   // A number for the line that this thread executes, 0 when there is none. Costs tens of
-  // nanoseconds; may be called on any thread.
+  // nanoseconds, and takes the GIL once for each new line: no lock may be held. Any thread.
   uint32_t (*current)() noexcept = nullptr;
   // The line as "file.py:12"; empty for 0. Any thread.
   std::string (*describe)(uint32_t line) = nullptr;

@@ -1,33 +1,37 @@
 #include "base/source_line.h"
 
+#include <array>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <unordered_map>
 
 #include "python/bindings.h"
-
-// After pybind11, which brings Python.h.
-#include <frameobject.h>
+#include "python/own_frames.h"
 
 namespace torch_pjrt::python {
 namespace {
 
-struct Place {
-  PyCodeObject* code;  // owned for good, so that the address stays this code's
-  int instruction;
-  friend bool operator==(const Place&, const Place&) = default;
-};
+// How far out the user's line is looked for.
+constexpr int kMostFrames = 64;
 
 struct PlaceHash {
   size_t operator()(const Place& place) const noexcept {
-    return reinterpret_cast<size_t>(place.code) * 31 + static_cast<size_t>(place.instruction);
+    return reinterpret_cast<size_t>(place.code) / 16 * 31 + static_cast<size_t>(place.instruction);
   }
+};
+
+struct Known {
+  Place place;           // its code is owned for good, so that the address stays this code's
+  uint32_t number = 0;   // 0 in an empty entry
+  bool is_ours = false;  // in PyTorch or in this package: no user's line
 };
 
 struct Places {
   std::mutex mutex;
   std::unordered_map<Place, uint32_t, PlaceHash> numbers;
-  std::deque<Place> places;  // number n is at n - 1
+  std::deque<Known> all;  // number n is at n - 1
+  std::array<std::string, 2> folders;
 };
 
 Places& places() {
@@ -35,38 +39,59 @@ Places& places() {
   return *table;
 }
 
-int instruction_of(PyFrameObject* frame) {
-#if PY_VERSION_HEX >= 0x030B0000
-  return PyFrame_GetLasti(frame);
-#else
-  return PyFrame_GetLineNumber(frame);
-#endif
+std::string file_of(const Place& place) {
+  const char* file = PyUnicode_AsUTF8(place.code->co_filename);
+  if (file) return file;
+  PyErr_Clear();
+  return "?";
 }
 
-int line_of(const Place& place) {
-#if PY_VERSION_HEX >= 0x030B0000
-  return PyCode_Addr2Line(place.code, place.instruction);
-#else
-  return place.instruction;
-#endif
-}
-
-// Autograd's threads run without the GIL and have no line of their own.
-uint32_t current() noexcept {
-  if (!PyGILState_Check()) return 0;
-  PyFrameObject* frame = PyEval_GetFrame();
-  if (!frame) return 0;
-  const Place place{PyFrame_GetCode(frame), instruction_of(frame)};
+Known add(const Place& place) {
+  const pybind11::gil_scoped_acquire gil;
   Places& table = places();
+  const std::string file = file_of(place);
+  bool is_ours = false;
+  for (const std::string& folder : table.folders) is_ours = is_ours || file.starts_with(folder);
   std::lock_guard lock(table.mutex);
   const auto [found, is_new] =
-      table.numbers.try_emplace(place, static_cast<uint32_t>(table.places.size() + 1));
+      table.numbers.try_emplace(place, static_cast<uint32_t>(table.all.size() + 1));
   if (is_new) {
-    table.places.push_back(place);
-  } else {
-    Py_DECREF(place.code);
+    table.all.push_back({place, found->second, is_ours});
+    Py_INCREF(place.code);
   }
-  return found->second;
+  return table.all[found->second - 1];
+}
+
+Known find(const Place& place) {
+  // Without a lock for places that this thread has met lately.
+  thread_local std::array<Known, 256> met;
+  Known& known = met[PlaceHash()(place) % met.size()];
+  if (known.number != 0 && known.place == place) [[likely]] {
+    return known;
+  }
+  {
+    Places& table = places();
+    std::lock_guard lock(table.mutex);
+    const auto found = table.numbers.find(place);
+    if (found != table.numbers.end()) return known = table.all[found->second - 1];
+  }
+  return known = add(place);
+}
+
+// The innermost line that is the user's own; else the innermost of all.
+uint32_t current() noexcept {
+  try {
+    uint32_t innermost = 0;
+    OwnFrames frame;
+    for (int i = 0; i < kMostFrames && frame; ++i, frame.next()) {
+      const Known known = find(frame.place());
+      if (!known.is_ours) return known.number;
+      if (innermost == 0) innermost = known.number;
+    }
+    return innermost;
+  } catch (const std::exception&) {
+    return 0;  // out of memory: an error will do without its line
+  }
 }
 
 std::string describe(uint32_t line) {
@@ -74,20 +99,24 @@ std::string describe(uint32_t line) {
   Place place;
   {
     std::lock_guard lock(table.mutex);
-    if (line > table.places.size()) return {};
-    place = table.places[line - 1];
+    if (line > table.all.size()) return {};
+    place = table.all[line - 1].place;
   }
-  pybind11::gil_scoped_acquire gil;
-  const char* file = PyUnicode_AsUTF8(place.code->co_filename);
-  if (!file) {
-    PyErr_Clear();
-    file = "?";
-  }
-  return std::string(file) + ":" + std::to_string(line_of(place));
+  const pybind11::gil_scoped_acquire gil;
+  return file_of(place) + ":" + std::to_string(line_of(place));
+}
+
+// "/path/to/package/"
+std::string folder_of(const char* package) {
+  const auto file = pybind11::module_::import(package).attr("__file__").cast<std::string>();
+  return file.substr(0, file.rfind('/') + 1);
 }
 
 }  // namespace
 
-void keep_source_lines() { base::set_source_line_hooks({current, describe}); }
+void keep_source_lines() {
+  places().folders = {folder_of("torch"), folder_of("torch_pjrt")};
+  base::set_source_line_hooks({current, describe});
+}
 
 }  // namespace torch_pjrt::python

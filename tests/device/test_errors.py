@@ -78,28 +78,32 @@ def test_bad_plugin_or_options(environment, message):
     assert done.returncode == 1 and message in done.stderr, done.stderr
 
 
-def test_bad_environment_setting_names_the_variable():
-    done = run("import torch_pjrt", TORCH_PJRT_MODE="fast")
-    assert done.returncode == 1 and "TORCH_PJRT_MODE" in done.stderr
+@pytest.mark.parametrize(
+    ("variable", "text"), [("TORCH_PJRT_MODE", "fast"), ("TORCH_PJRT_OPTIONS", "cpu_device_count")]
+)
+def test_bad_environment_setting_names_the_variable(variable, text):
+    done = run("import torch_pjrt", **{variable: text})
+    assert done.returncode == 1 and variable in done.stderr
 
 
-def test_a_refused_program_harms_only_its_own_values():
-    """More memory than any machine has: what stands beside it is computed all the same."""
-    assert (
-        output_of(
-            """
-            import torch, torch_pjrt
-            x = torch.ones(4, device="xla")
-            huge = x.reshape(4, 1, 1).expand(4, 1 << 20, 1 << 19) + 1
-            beside = x * 3
-            dependent = huge.sum() + 1
-            print(beside.cpu().tolist())
+def test_a_program_out_of_memory_harms_only_its_own_values_and_names_the_line():
+    output = output_of(
+        """
+        import torch, torch_pjrt
+        x = torch.ones(4, device="xla")
+        huge = torch.nn.functional.softsign(x.reshape(4, 1, 1).expand(4, 1 << 20, 1 << 19))
+        beside = x * 3
+        print(beside.cpu().tolist())
+        for _ in range(2):
             try:
-                dependent.item()
-            except (RuntimeError, MemoryError) as error:
-                print(type(error).__name__)
+                huge[0, 0, 0].item()
+            except torch.OutOfMemoryError as error:
+                print(error)
             print((x + 1).cpu().tolist())
-            """
-        ).splitlines()[0]
-        == "[3.0, 3.0, 3.0, 3.0]"
-    )
+        """
+    ).splitlines()
+    assert output[0] == "[3.0, 3.0, 3.0, 3.0]"
+    assert output[2] == output[4] == "[2.0, 2.0, 2.0, 2.0]"
+    for message in (output[1], output[3]):
+        assert "RESOURCE_EXHAUSTED" in message
+        assert "computes the result of aten::div, called at <string>:4" in message
