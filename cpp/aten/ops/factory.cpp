@@ -2,6 +2,7 @@
 #include <torch/library.h>
 
 #include "aten/device.h"
+#include "aten/number_range.h"
 #include "aten/record.h"
 #include "aten/storage.h"
 #include "aten/types.h"
@@ -46,7 +47,7 @@ at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
 
 // 0, 1 and -1 are constants, for the sake of what the compiler makes of them; other numbers are
 // parameters, so that a changing one does not compile again.
-at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
+at::Tensor& fill_with(at::Tensor& self, const at::Scalar& value) {
   static constexpr Operator constant{
       "aten::fill.constant",
       [](Emission& e) { e.result(e.builder().filled(e.result_type(), e.attributes.integer())); }};
@@ -57,7 +58,8 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   graph::Executor& executor = executor_of(self);
   if (!value.isComplex()) {
     const double number = value.toDouble();
-    if (number == 0 ? !std::signbit(number) : number == 1 || number == -1) {
+    const bool is_signed = c10::isSignedType(self.scalar_type());
+    if (number == 0 ? !std::signbit(number) : number == 1 || (number == -1 && is_signed)) {
       Record record(constant);
       record.on(executor).attribute(static_cast<int64_t>(number));
       write(self, record.value_result(self.scalar_type(), self.sizes()));
@@ -69,6 +71,22 @@ at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   record.on(executor).number(value, self.scalar_type());
   write(self, record.value_result(self.scalar_type(), self.sizes()));
   return self;
+}
+
+at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
+  check_fits(value, self.scalar_type());
+  return fill_with(self, value);
+}
+
+// Unlike fill_, CPU lets too large a number be infinite in a floating dtype shorter than float32.
+at::Tensor scalar_tensor(const at::Scalar& value, std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> layout, std::optional<at::Device> device,
+                         std::optional<bool> pin_memory) {
+  const at::ScalarType type = dtype_or_default(dtype);
+  const bool is_short = c10::isFloatingType(type) && c10::elementSize(type) < sizeof(float);
+  if (!is_short || value.isComplex()) check_fits(value, type);
+  at::Tensor result = empty({}, type, layout, device, pin_memory, std::nullopt);
+  return fill_with(result, value);
 }
 
 at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
@@ -83,6 +101,7 @@ at::Tensor& zero_(at::Tensor& self) { return fill_scalar(self, 0); }
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("empty.memory_format", TORCH_FN(empty));
   m.impl("empty_strided", TORCH_FN(empty_strided));
+  m.impl("scalar_tensor", TORCH_FN(scalar_tensor));
   m.impl("fill_.Scalar", TORCH_FN(fill_scalar));
   m.impl("fill_.Tensor", TORCH_FN(fill_tensor));
   m.impl("zero_", TORCH_FN(zero_));

@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "aten/checks.h"
+#include "aten/number_range.h"
 #include "aten/ops/indexing.h"
 
 // Indexing one dimension with an index for every element: gather and the scatters.
@@ -105,6 +106,7 @@ at::Tensor scatter_number(const at::Tensor& self, int64_t dim, const at::Tensor&
   dim = at::maybe_wrap_dim(dim, self.dim());
   auto record = scatter_record(kScatter, "scatter", self, dim, index, std::nullopt);
   if (!record) return self.clone();
+  check_fits(value, self.scalar_type());
   return record->number(value, self.scalar_type())
       .attribute(dim)
       .attribute(static_cast<int64_t>(reducer))

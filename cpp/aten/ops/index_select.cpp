@@ -2,6 +2,7 @@
 #include <torch/library.h>
 
 #include "aten/checks.h"
+#include "aten/number_range.h"
 #include "aten/ops/indexing.h"
 
 // Indexing one dimension with a list: index_select and the writes that go with it; take and put,
@@ -136,6 +137,7 @@ at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& i
   dim = at::maybe_wrap_dim(dim, self.dim());
   TORCH_CHECK(at::isComplexType(self.scalar_type()) || !value.isComplex(),
               "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+  check_fits(value, self.scalar_type());
   Record record = index_fill_record(self, dim, index);
   if (self.numel() && index.numel()) record.number(value, self.scalar_type()).write_to(self);
   return self;

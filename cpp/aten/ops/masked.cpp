@@ -2,6 +2,7 @@
 #include <torch/library.h>
 
 #include "aten/checks.h"
+#include "aten/number_range.h"
 #include "aten/ops/binary.h"
 
 // Writing where a mask says so.
@@ -27,11 +28,6 @@ void check_value(const at::Tensor& value) {
   TORCH_CHECK(value.dim() == 0,
               "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
-}
-
-void check_number(const at::Tensor& self, const at::Scalar& value) {
-  TORCH_CHECK(at::isComplexType(self.scalar_type()) || !value.isComplex(),
-              "value cannot be converted to type ", self.scalar_type(), " without overflow");
 }
 
 void check_expands(const at::Tensor& self, const at::Tensor& mask) {
@@ -67,7 +63,7 @@ bool repeats_elements(const at::Tensor& self) {
 }
 
 at::Tensor& masked_fill_scalar_(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
-  check_number(self, value);
+  check_fits(value, self.scalar_type());
   check_expands(self, mask);
   if (repeats_elements(self)) {
     check_mask("masked_fill_", mask);
@@ -95,7 +91,7 @@ at::Tensor& masked_fill_tensor_(at::Tensor& self, const at::Tensor& mask, const 
 
 at::Tensor masked_fill_scalar(const at::Tensor& self, const at::Tensor& mask,
                               const at::Scalar& value) {
-  check_number(self, value);
+  check_fits(value, self.scalar_type());
   return fill_record(self, mask)
       .number(value, self.scalar_type())
       .result(self.scalar_type(), broadcast_sizes(self, mask));

@@ -2,6 +2,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include "aten/number_range.h"
 #include "aten/record.h"
 
 // Padding with a constant, a reflection or the border.
@@ -47,6 +48,7 @@ at::Tensor constant_pad_nd(const at::Tensor& self, at::IntArrayRef pad, const at
                 " resulted in a negative output size, which is invalid. Check dimension ", d,
                 " of your input.");
   }
+  check_fits(value, self.scalar_type());
   Record record(kConstantPad);
   record.tensor(self).number(value, self.scalar_type());
   record.attribute(at::IntArrayRef(low)).attribute(at::IntArrayRef(high));

@@ -113,9 +113,8 @@ constexpr Operator kLogspace{
       e.result(b.convert(b.power(base, exponent), e.result_type().element));
     }};
 
-void resize_steps(const char* name, at::Tensor& out, int64_t steps) {
+void resize_steps(at::Tensor& out, int64_t steps) {
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  (void)name;
   if (out.numel() != steps) out.resize_({steps});
 }
 
@@ -130,7 +129,7 @@ bool from_host(const at::Tensor& out) { return at::isIntegralType(out.scalar_typ
 
 at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps,
                          at::Tensor& out) {
-  resize_steps("linspace", out, steps);
+  resize_steps(out, steps);
   if (steps == 0) return out;
   if (from_host(out)) {
     return out.copy_(
@@ -145,7 +144,7 @@ at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
 
 at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base,
                          at::Tensor& out) {
-  resize_steps("logspace", out, steps);
+  resize_steps(out, steps);
   if (steps == 0) return out;
   if (from_host(out)) {
     return out.copy_(
