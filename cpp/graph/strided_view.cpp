@@ -1,6 +1,7 @@
 #include "graph/strided_view.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <optional>
 
@@ -167,8 +168,10 @@ void emit_write(Emission& e) {
   const bool dense = std::all_of(nesting->steps.begin(), nesting->steps.end(),
                                  [](int64_t step) { return step == 1; });
   if (dense) {
+    const int64_t farthest = *std::max_element(nesting->starts.begin(), nesting->starts.end());
+    const ElementType index = farthest > INT32_MAX ? ElementType::kS64 : ElementType::kS32;
     Operands positions;
-    for (int64_t start : nesting->starts) positions.push_back(b.scalar(ElementType::kS32, start));
+    for (int64_t start : nesting->starts) positions.push_back(b.scalar(index, start));
     x = b.dynamic_update_slice(x, update, positions);
   } else {
     Dimensions high, interior;

@@ -13,7 +13,7 @@ namespace torch_pjrt::transfer {
 struct HostTarget {
   void* data = nullptr;  // the element with index (0, 0, ...); may be null without elements
   std::span<const int64_t> dimensions;
-  std::span<const int64_t> byte_strides;  // empty: dense row-major; may be negative
+  std::span<const int64_t> byte_strides = {};  // empty: dense row-major; may be negative
 };
 
 // Waits (in a BlockingRegion) until the buffer is ready, and copies its elements.

@@ -22,7 +22,7 @@ struct HostSource {
   const void* data = nullptr;  // the element with index (0, 0, ...); may be null without elements
   pjrt::ElementType type = pjrt::ElementType::kInvalid;
   std::span<const int64_t> dimensions;
-  std::span<const int64_t> byte_strides;  // empty: dense row-major; may be negative or zero
+  std::span<const int64_t> byte_strides = {};  // empty: dense row-major; may be negative or zero
 };
 
 // Makes what keeps the source alive. Called at most once, on the calling thread (perhaps inside a
