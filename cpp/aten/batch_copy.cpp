@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "aten/device.h"
+#include "aten/dtype_policy.h"
 #include "aten/errors.h"
 #include "aten/layout.h"
 #include "aten/tensor.h"
@@ -24,6 +25,7 @@ namespace {
 bool is_plain(const at::Tensor& tensor) {
   return tensor.layout() == at::kStrided && tensor.numel() != 0 && !tensor.is_quantized() &&
          !tensor.is_conj() && !tensor.is_neg() && !tensor.key_set().has(c10::DispatchKey::Python) &&
+         !is_narrowed(tensor.scalar_type()) &&
          !(tensor.requires_grad() && at::GradMode::is_enabled());
 }
 

@@ -10,6 +10,7 @@
 #include <torch/library.h>
 
 #include "aten/device.h"
+#include "aten/dtype_policy.h"
 #include "aten/errors.h"
 #include "aten/layout.h"
 #include "aten/record.h"
@@ -98,7 +99,7 @@ bool copy_to_host_later(const graph::Executor& executor, const graph::SharedBuff
 void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
   if (src.numel() == 0) return;
   const bool plain = is_whole_storage(src) && src.scalar_type() == dst.scalar_type() &&
-                     !has_bits(src) && !has_bits(dst);
+                     !has_bits(src) && !has_bits(dst) && !is_narrowed(src.scalar_type());
   if (!plain) {
     with_host_view(src, [&](const at::Tensor& view) { dst.copy_(view); });
     return;
@@ -186,14 +187,14 @@ void with_host_view(const at::Tensor& tensor, const std::function<void(const at:
   if (tensor.numel() == 0) {
     return use(at::empty_strided(tensor.sizes(), tensor.strides(), options));
   }
-  if (!transfer::uses_host_memory(*executor.client())) {
-    at::Tensor host = at::empty(tensor.sizes(), options);
+  const c10::ScalarType held = held_dtype(tensor.scalar_type());
+  if (held != tensor.scalar_type() || !transfer::uses_host_memory(*executor.client())) {
+    at::Tensor host = at::empty(tensor.sizes(), options.dtype(held));
     const graph::SharedBufferPtr buffer = executor.buffer(value_of(tensor));
-    transfer::device_to_host(
-        *executor.client(), buffer->buffer,
-        {.data = host.mutable_data_ptr(), .dimensions = span_of(host.sizes())});
+    transfer::device_to_host(*executor.client(), buffer->buffer,
+                             {host.mutable_data_ptr(), span_of(host.sizes()), {}});
     executor.raise_failed_checks();
-    return use(host);
+    return use(host.to(tensor.scalar_type()));
   }
   // The bytes of a storage are the same for every dtype that views it: no program is needed.
   graph::Value contents = cell_of(*tensor.storage().unsafeGetStorageImpl()).get();

@@ -4,6 +4,7 @@
 #include <c10/util/strides.h>
 
 #include "aten/device.h"
+#include "aten/dtype_policy.h"
 #include "aten/errors.h"
 #include "aten/storage.h"
 #include "aten/types.h"
@@ -58,6 +59,28 @@ Value elements_of(const Value& stored, graph::ElementType element, int64_t count
   return contents;
 }
 
+// Where the device holds a dtype in fewer bits, a storage's bytes are not there to be seen as
+// another dtype: refused, since the values would be wrong.
+void check_bytes_are_there(const at::Tensor& tensor, const Value& stored,
+                           graph::ElementType element) {
+  if (!narrows_any() || !stored) return;
+  const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
+  const auto item = static_cast<int64_t>(tensor.itemsize());
+  const bool as_it_is =
+      is_narrowed(tensor.scalar_type())
+          ? stored.type().element == element && stored.type().element_count() * item == bytes
+          : stored.type().byte_count() == bytes;
+  // Real and imaginary parts lie beside each other in either width.
+  const bool is_part =
+      pjrt::is_complex(stored.type().element) != pjrt::is_complex(element) &&
+      stored.type().byte_count() * item == bytes * ((pjrt::bit_width(element) + 7) / 8);
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      as_it_is || is_part, "see a storage on device xla as ", tensor.scalar_type(),
+      ": the device lacks a 64-bit dtype and holds it in fewer bits, so a storage cannot be seen "
+      "through another dtype or be resized there; convert the tensor with .to(dtype), or do this "
+      "on cpu");
+}
+
 int64_t storage_count(const at::Tensor& tensor) {
   return static_cast<int64_t>(tensor.storage().nbytes() / tensor.dtype().itemsize());
 }
@@ -70,6 +93,7 @@ bool same_sizes(const graph::Dimensions& dimensions, at::IntArrayRef sizes) {
 Value written(const at::Tensor& tensor, const Value& stored, const Value& value) {
   const graph::ElementType element = value.type().element;
   const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
+  check_bytes_are_there(tensor, stored, element);
   if (element == graph::ElementType::kPred && stored && stored.type().element != element) {
     // Seen as bool, the bytes that stay would become 0 and 1.
     const Value flat = graph::reinterpret(value, graph::ElementType::kU8);
@@ -82,7 +106,7 @@ Value written(const at::Tensor& tensor, const Value& stored, const Value& value)
   const Value contents = graph::write_view(elements_of(stored, element, storage_count(tensor)),
                                            view_of(tensor), value);
   const int64_t whole = contents.type().byte_count();
-  if (whole == bytes) return contents;
+  if (whole == bytes || narrows_any()) return contents;
   // The bytes behind the last whole element stay.
   const int64_t one = 1;
   return graph::write_view(elements_of(stored, graph::ElementType::kU8, bytes),
@@ -128,8 +152,10 @@ bool is_whole_storage(const at::Tensor& tensor) {
 }
 
 Value contents_of(const at::Tensor& tensor) {
-  return elements_of(checked_cell(tensor).get(), element_type(tensor.scalar_type()),
-                     storage_count(tensor));
+  const Value stored = checked_cell(tensor).get();
+  const graph::ElementType element = element_type(tensor.scalar_type());
+  check_bytes_are_there(tensor, stored, element);
+  return elements_of(stored, element, storage_count(tensor));
 }
 
 Value value_of(const at::Tensor& tensor, const graph::Executor& executor) {
@@ -139,6 +165,7 @@ Value value_of(const at::Tensor& tensor, const graph::Executor& executor) {
               " and xla:", cell.executor().index(), "!");
   const graph::ElementType element = element_type(tensor.scalar_type());
   Value stored = cell.get();
+  check_bytes_are_there(tensor, stored, element);
   if (stored && tensor.is_contiguous() && tensor.storage_offset() == 0 &&
       stored.type().element == element && same_sizes(stored.type().dimensions, tensor.sizes()))
       [[likely]] {

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "aten/dtype_policy.h"
+
 namespace torch_pjrt::aten {
 namespace {
 
@@ -42,7 +44,7 @@ constexpr std::array<ElementType, kScalarTypes + 1> kByScalarType = [] {
 }  // namespace
 
 graph::ElementType element_type(ScalarType dtype) {
-  const ElementType element = kByScalarType[static_cast<size_t>(dtype)];
+  const ElementType element = kByScalarType[static_cast<size_t>(held_dtype(dtype))];
   TORCH_CHECK_TYPE(element != ElementType::kInvalid, "use dtype ", dtype,
                    " on device xla: PJRT arrays have no such element type; got ", dtype,
                    ", expected a floating, integer, complex or bool dtype; keep the tensor on cpu");

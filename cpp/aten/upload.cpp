@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "aten/dtype_policy.h"
 #include "aten/storage.h"
 #include "aten/types.h"
 #include "base/metrics.h"
@@ -45,6 +46,9 @@ HostArray::HostArray(const at::Tensor& tensor, at::IntArrayRef target_strides)
       type_(element_type(tensor.scalar_type())),
       sizes_(tensor.sizes()) {
   const auto item = static_cast<int64_t>(tensor.itemsize());
+  // Else the plugin would read too much or too little.
+  TORCH_INTERNAL_ASSERT((pjrt::bit_width(type_) + 7) / 8 == item, "copy a ", tensor.scalar_type(),
+                        " tensor to device xla: it goes as another element type");
   const at::IntArrayRef strides = tensor.strides();
   if (target_strides.empty()) {
     if (tensor.is_contiguous()) return;
@@ -61,7 +65,7 @@ HostArray::HostArray(const at::Tensor& tensor, at::IntArrayRef target_strides)
 }
 
 bool goes_as_it_is(const at::Tensor& tensor, c10::ScalarType dtype) {
-  return tensor.scalar_type() == dtype && !tensor.is_conj() && !tensor.is_neg();
+  return tensor.scalar_type() == held_dtype(dtype) && !tensor.is_conj() && !tensor.is_neg();
 }
 
 graph::Value upload(const at::Tensor& tensor, c10::ScalarType dtype, at::IntArrayRef target_strides,
@@ -75,6 +79,11 @@ graph::Value upload(const at::Tensor& tensor, c10::ScalarType dtype, at::IntArra
         transfer::host_to_device(client, executor.device(), array.source(), hold_source),
         array.type());
   }
+  const c10::ScalarType held = held_dtype(dtype);
+  if (held != dtype && check_narrowing()) {
+    check_fits(dtype == tensor.scalar_type() ? tensor : tensor.to(dtype), held);
+  }
+  dtype = held;
   count_cast(tensor, dtype);
   transfer::HostBlock block = transfer::HostMemoryPool::shared().allocate(
       static_cast<size_t>(tensor.numel()) * c10::elementSize(dtype));

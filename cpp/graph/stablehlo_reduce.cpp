@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/held_element.h"
 #include "graph/stablehlo_statement.h"
 
 namespace torch_pjrt::graph {
@@ -123,7 +124,7 @@ std::pair<Operand, Operand> arg_extreme(StableHloBuilder& b, Operand x, int64_t 
   const Operand first = b.reduce(places, Reducer::kMinimum, {dim}, keepdim);
   Operand value = extreme;
   if (!keepdim) value = b.reshape(extreme, first.dimensions());
-  return {value, b.convert(first, index)};
+  return {value, b.convert(first, held(index))};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "graph/held_element.h"
 #include "graph/stablehlo_statement.h"
 
 namespace torch_pjrt::graph {
@@ -63,7 +64,10 @@ std::pair<Operand, Operand> StableHloBuilder::sort_with_indices(Operand x, int64
   Statement::check(*this, "sort_with_indices", x);
   dim = normalized_dim(dim, x.rank(), "sort_with_indices");
   const int64_t size = x.dimension(dim);
-  if (pjrt::bit_width(x.element()) <= 32 && !pjrt::is_complex(x.element()) && size <= INT32_MAX) {
+  index = held(index);
+  const bool has_wide = held(ElementType::kS64) == ElementType::kS64;
+  if (has_wide && pjrt::bit_width(x.element()) <= 32 && !pjrt::is_complex(x.element()) &&
+      size <= INT32_MAX) {
     Operand key = order_key(*this, x);
     if (descending) key = bit_not(key);
     const Operand packed =
@@ -77,7 +81,7 @@ std::pair<Operand, Operand> StableHloBuilder::sort_with_indices(Operand x, int64
   }
   const bool floating = pjrt::is_floating(x.element());
   const Operands sorted =
-      sort({x, iota({ElementType::kS64, x.dimensions()}, dim)}, dim, true,
+      sort({x, iota({held(ElementType::kS64), x.dimensions()}, dim)}, dim, true,
            [=](StableHloBuilder& b, OperandList lhs, OperandList rhs) {
              const Operand low = descending ? rhs[0] : lhs[0];
              const Operand high = descending ? lhs[0] : rhs[0];

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "graph/emission.h"
+#include "graph/held_element.h"
 
 namespace torch_pjrt::graph {
 namespace {
@@ -89,7 +90,7 @@ Dimensions limits_of(const Nesting& nesting) {
 
 // Where each element of the view is in the storage, as s64 (or s32) array of one dimension.
 Operand flat_indices(StableHloBuilder& b, const Geometry& view) {
-  const Type type = type_of(ElementType::kS64, view.sizes);
+  const Type type = type_of(held(ElementType::kS64), view.sizes);
   Operand index = b.filled(type, view.offset);
   for (size_t d = 0; d < view.sizes.size(); ++d) {
     if (view.sizes[d] == 1 || view.strides[d] == 0) continue;

@@ -21,6 +21,11 @@ def info() -> dict:
         "device_count": _C.device_count(),
         "devices": figures["devices"][: _C.device_count()],
         "dtypes": figures["element_types"],
+        "dtype_policy": _C.dtype_policy(),
+        "narrowed_dtypes": {
+            str(dtype).removeprefix("torch."): str(held).removeprefix("torch.")
+            for dtype, held in _C.narrowed_dtypes().items()
+        },
         "extensions": figures["extensions"],
         "attributes": figures["attributes"],
     }

@@ -6,6 +6,7 @@ from . import _C
 from ._process import choose_plugin
 from .discovery import default_plugin
 
+_DTYPE_POLICIES = ("narrow", "strict")
 _MODES = {mode.name: mode for mode in (_C.Mode.lazy, _C.Mode.eager, _C.Mode.debug)}
 
 
@@ -64,6 +65,32 @@ class Config:
         _C.set_check_indices(bool(check))
 
     @property
+    def dtype_policy(self) -> str:
+        """What happens to float64, int64, uint64 and complex128 where the device lacks them
+        (`TORCH_PJRT_DTYPE_POLICY`): `narrow` (default) holds them there as float32, int32, uint32
+        and complex64, while the tensor keeps its dtype; `strict` refuses them."""
+        return _C.dtype_policy()
+
+    @dtype_policy.setter
+    def dtype_policy(self, policy: str) -> None:
+        if policy not in _DTYPE_POLICIES:
+            raise ValueError(
+                f"torch_pjrt.config.dtype_policy: unknown policy; got {policy!r}, expected one of "
+                f"{', '.join(map(repr, _DTYPE_POLICIES))}"
+            )
+        _C.set_dtype_policy(policy)
+
+    @property
+    def check_narrowing(self) -> bool:
+        """Whether a copy to a device that holds the dtype in fewer bits refuses values out of
+        range (`TORCH_PJRT_CHECK_NARROWING`, default 0)."""
+        return _C.check_narrowing()
+
+    @check_narrowing.setter
+    def check_narrowing(self, check: bool) -> None:
+        _C.set_check_narrowing(bool(check))
+
+    @property
     def transfer_limit(self) -> int:
         """Bytes of host memory that copies on their way may hold while a device reads them
         (`TORCH_PJRT_TRANSFER_LIMIT`, default 1 GiB); further copies wait. Devices that compute in
@@ -106,6 +133,8 @@ ENVIRONMENT = (
     ("TORCH_PJRT_DONATE", "donate", _flag),
     ("TORCH_PJRT_GRAPH_LIMIT", "graph_limit", int),
     ("TORCH_PJRT_CHECK_INDICES", "check_indices", _flag),
+    ("TORCH_PJRT_DTYPE_POLICY", "dtype_policy", str),
+    ("TORCH_PJRT_CHECK_NARROWING", "check_narrowing", _flag),
     ("TORCH_PJRT_TRANSFER_LIMIT", "transfer_limit", int),
 )
 

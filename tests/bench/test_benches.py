@@ -52,3 +52,15 @@ def test_calls_of_compiled_functions_are_measured(tmp_path):
     found = rows(tmp_path, "compile.py", "--what", "call", "--rounds", "5")
     assert [row["who"] for row in found] == ["prepared", "pjrt", "lazy"]
     assert all(row["us"] > 0 for row in found)
+
+
+def test_transfers_are_measured_against_references(tmp_path):
+    found = rows(tmp_path, "transfer.py", "--rounds", "3", "--mib", "1", "--only", "to ")
+    assert len(found) >= 12
+    assert all(row["ours ms"] > 0 and row["its ms"] > 0 for row in found)
+
+
+def test_a_short_soak_finds_no_wrong_value(tmp_path):
+    (row,) = rows(tmp_path, "soak.py", "--minutes", "0.1")
+    assert row["rounds"] > 10
+    assert (row["wrong"], row["errors"], row["in flight at end"]) == (0, None, 0)

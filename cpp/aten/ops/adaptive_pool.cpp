@@ -6,6 +6,7 @@
 #include "aten/ops/matmul.h"
 #include "aten/ops/norm.h"
 #include "aten/ops/pooling.h"
+#include "graph/held_element.h"
 
 // Pooling to a given output size: window i of a dimension is [i*in/out, ceil((i+1)*in/out)).
 namespace torch_pjrt::aten {
@@ -188,7 +189,7 @@ void emit_max(Emission& e) {
   const Operand index =
       b.reduce(b.select(chosen, w.index, INT32_MAX), graph::Reducer::kMinimum, w.taps);
   e.result(0, b.reshape(best, sizes));
-  e.result(1, b.reshape(b.convert(index, ElementType::kS64), sizes));
+  e.result(1, b.reshape(b.convert(index, graph::held(graph::ElementType::kS64)), sizes));
 }
 
 // operands: grad, indices; attributes: spatial rank

@@ -1,6 +1,7 @@
 #include <torch/library.h>
 
 #include "aten/ops/elementwise.h"
+#include "graph/held_element.h"
 
 // Running sums, products and extremes.
 namespace torch_pjrt::aten {
@@ -39,7 +40,7 @@ void emit_extreme(Emission& e) {
   Builder& b = e.builder();
   const Operand x = e.operand(0);
   const int64_t dim = e.attributes.integer();
-  const Operand places = b.iota({ElementType::kS64, x.dimensions()}, dim);
+  const Operand places = b.iota({graph::held(graph::ElementType::kS64), x.dimensions()}, dim);
   const auto body = [](Builder& b, OperandList lhs, OperandList rhs) {
     const Operand beats = kMax ? b.greater_equal(rhs[0], lhs[0]) : b.less_equal(rhs[0], lhs[0]);
     const Operand later = b.bit_or(b.is_nan(rhs[0]), b.bit_and(beats, b.bit_not(b.is_nan(lhs[0]))));

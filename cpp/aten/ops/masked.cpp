@@ -4,6 +4,7 @@
 #include "aten/checks.h"
 #include "aten/number_range.h"
 #include "aten/ops/binary.h"
+#include "graph/held_element.h"
 
 // Writing where a mask says so.
 namespace torch_pjrt::aten {
@@ -124,7 +125,7 @@ constexpr Operator kSelectedCount{
     "aten::masked_scatter.count", [](Emission& e) {
       StableHloBuilder& b = e.builder();
       const Operand mask = b.broadcast_to(e.operand(0), e.attributes.list());
-      const Operand counted = b.convert(mask, graph::ElementType::kS64);
+      const Operand counted = b.convert(mask, graph::held(graph::ElementType::kS64));
       e.result(b.reduce(counted, graph::Reducer::kAdd, graph::all_dims(counted)));
     }};
 

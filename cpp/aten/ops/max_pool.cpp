@@ -3,6 +3,7 @@
 #include "aten/ops/matmul.h"
 #include "aten/ops/norm.h"
 #include "aten/ops/pooling.h"
+#include "graph/held_element.h"
 
 // Maximum over windows, with the indices of the maxima in their plane.
 namespace torch_pjrt::aten {
@@ -92,7 +93,8 @@ void emit_forward(Emission& e) {
   const Operand x = p.flat_input(b, e.operand(0));
   const auto [best, index] = p.taps() <= kMostTaps ? by_taps(b, p, x) : by_window(b, p, x);
   e.result(0, b.reshape(best, e.result_type(0).dimensions));
-  e.result(1, b.reshape(b.convert(index, ElementType::kS64), e.result_type(1).dimensions));
+  e.result(1, b.reshape(b.convert(index, graph::held(graph::ElementType::kS64)),
+                        e.result_type(1).dimensions));
 }
 
 // operands: grad, indices. Every element of the input asks the windows it lies in whether they

@@ -4,6 +4,7 @@
 #include "aten/generator.h"
 #include "aten/ops/random_bits.h"
 #include "aten/ops/search.h"
+#include "graph/held_element.h"
 
 // Drawing categories by their weights.
 namespace torch_pjrt::aten {
@@ -21,7 +22,7 @@ constexpr Operator kFault{
       const Operand all = b.reduce(valid, graph::Reducer::kAnd, graph::all_dims(x));
       const Operand some = b.reduce(b.greater(x, 0), graph::Reducer::kOr, {-1});
       const Operand every = some.rank() ? b.reduce(some, graph::Reducer::kAnd, {0}) : some;
-      const ElementType s64 = ElementType::kS64;
+      const ElementType s64 = graph::held(graph::ElementType::kS64);
       e.result(b.select(b.bit_not(all), b.scalar(s64, 1),
                         b.select(every, b.scalar(s64, 0), b.scalar(s64, 2))));
     }};
@@ -36,7 +37,8 @@ constexpr Operator kDistinct{
       RandomNumbers numbers(e, weights.dimensions(), element == ElementType::kF64 ? 2 : 1);
       const Operand score = b.divide(b.convert(weights, element), numbers.exponential(element));
       const int64_t count = e.result_type().dimensions.back();
-      if (count == 1) return e.result(b.argmax(score, -1, ElementType::kS64, true).second);
+      if (count == 1)
+        return e.result(b.argmax(score, -1, graph::held(graph::ElementType::kS64), true).second);
       const Operand order = b.sort_with_indices(score, -1, /*descending=*/true).second;
       e.result(b.slice_dim(order, -1, 0, count));
     }};

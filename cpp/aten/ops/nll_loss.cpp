@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "aten/ops/elementwise.h"
+#include "graph/held_element.h"
 
 // Negative log likelihood of the target classes: [N, C], [C], or [N, C, H, W].
 namespace torch_pjrt::aten {
@@ -27,7 +28,7 @@ struct Loss {
     reduction = e.attributes.integer();
     const int64_t ignored = e.attributes.integer();
     class_dim = input.size() == 1 ? 0 : 1;
-    Operand all = b.convert(e.operand(1), ElementType::kS64);
+    Operand all = b.convert(e.operand(1), graph::held(graph::ElementType::kS64));
     graph::Dimensions places = input;
     places[static_cast<size_t>(class_dim)] = 1;
     all = b.reshape(all, places);
@@ -83,7 +84,8 @@ constexpr Operator kBackward{
       const Operand none = b.equal(loss.weight, 0);
       const Operand slope =
           b.select(none, b.zeros_like(grad), b.negate(b.multiply(grad, loss.weight)));
-      const Operand classes = b.iota({ElementType::kS64, type.dimensions}, loss.class_dim);
+      const Operand classes =
+          b.iota({graph::held(graph::ElementType::kS64), type.dimensions}, loss.class_dim);
       const Operand chosen = b.equal(classes, b.broadcast_to(loss.target, type.dimensions));
       const Operand all = b.broadcast_to(slope, type.dimensions);
       finish(e, b.select(chosen, all, b.zeros_like(all)));

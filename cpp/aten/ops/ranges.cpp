@@ -9,6 +9,7 @@
 #include "aten/device.h"
 #include "aten/record.h"
 #include "aten/types.h"
+#include "graph/held_element.h"
 
 // Evenly spaced numbers: arange, linspace, logspace.
 namespace torch_pjrt::aten {
@@ -91,7 +92,7 @@ Operand spaced(Emission& e, ElementType working) {
   if (steps == 1) return b.broadcast_to(start, sizes);
   const Operand step =
       b.broadcast_to(b.divide(b.subtract(end, start), b.scalar(working, steps - 1)), sizes);
-  const Operand count = b.iota({ElementType::kS64, sizes}, 0);
+  const Operand count = b.iota({graph::held(graph::ElementType::kS64), sizes}, 0);
   const Operand up =
       b.add(b.broadcast_to(start, sizes), b.multiply(step, b.convert(count, working)));
   const Operand left = b.subtract(b.filled_like(count, steps - 1), count);

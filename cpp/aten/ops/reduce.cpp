@@ -1,4 +1,5 @@
 #include "aten/ops/reduce.h"
+#include "graph/held_element.h"
 
 #include <torch/library.h>
 
@@ -48,7 +49,8 @@ constexpr Operator kCountNonzero{
     "aten::count_nonzero", [](Emission& e) {
       Builder& b = e.builder();
       const Reduction r(e, ElementType::kPred);
-      e.result(b.reduce(b.convert(r.x, ElementType::kS64), Reducer::kAdd, r.dims, r.keepdim));
+      e.result(b.reduce(b.convert(r.x, graph::held(graph::ElementType::kS64)), Reducer::kAdd,
+                        r.dims, r.keepdim));
     }};
 
 c10::ScalarType sum_dtype(const at::Tensor& self, std::optional<c10::ScalarType> dtype) {

@@ -2,6 +2,7 @@
 #include <torch/library.h>
 
 #include "aten/ops/reduce.h"
+#include "graph/held_element.h"
 
 // Extremes and where they are.
 namespace torch_pjrt::aten {
@@ -16,8 +17,9 @@ void emit_pair(Emission& e) {
   const int64_t dim = e.attributes.integer();
   const bool keepdim = e.attributes.boolean();
   const Operand x = e.operand(0);
-  const auto [value, index] = kMax ? b.argmax(x, dim, ElementType::kS64, keepdim)
-                                   : b.argmin(x, dim, ElementType::kS64, keepdim);
+  const auto [value, index] =
+      kMax ? b.argmax(x, dim, graph::held(graph::ElementType::kS64), keepdim)
+           : b.argmin(x, dim, graph::held(graph::ElementType::kS64), keepdim);
   e.result(0, value);
   e.result(1, index);
 }
@@ -29,8 +31,8 @@ void emit_index(Emission& e) {
   const int64_t dim = e.attributes.integer();
   const bool keepdim = e.attributes.boolean();
   const Operand x = e.attributes.boolean() ? b.flatten(e.operand(0)) : e.operand(0);
-  const Operand index = (kMax ? b.argmax(x, dim, ElementType::kS64, keepdim)
-                              : b.argmin(x, dim, ElementType::kS64, keepdim))
+  const Operand index = (kMax ? b.argmax(x, dim, graph::held(graph::ElementType::kS64), keepdim)
+                              : b.argmin(x, dim, graph::held(graph::ElementType::kS64), keepdim))
                             .second;
   e.result(b.reshape(index, e.result_type().dimensions));
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "aten/ops/reduce.h"
+#include "graph/held_element.h"
 
 // Sorting, and picking by rank. NaN sorts as the greatest.
 namespace torch_pjrt::aten {
@@ -49,8 +50,8 @@ constexpr Operator kMedian{
       const Operand x = e.operand(0);
       const int64_t size = x.dimension(dim);
       const auto [values, indices] = b.sort_with_indices(x, dim, false);
-      const Operand nans =
-          b.reduce(b.convert(b.is_nan(x), ElementType::kS64), Reducer::kAdd, {dim}, true);
+      const Operand nans = b.reduce(b.convert(b.is_nan(x), graph::held(graph::ElementType::kS64)),
+                                    Reducer::kAdd, {dim}, true);
       const Operand numbers = b.subtract(size, nans);
       Operand place;
       if (ignores_nan) {
@@ -73,7 +74,7 @@ constexpr Operator kMode{
       const Operand x = e.operand(0);
       const int64_t size = x.dimension(dim);
       const auto [values, indices] = b.sort_with_indices(x, dim, false);
-      const Operand place = b.iota({ElementType::kS64, x.dimensions()}, dim);
+      const Operand place = b.iota({graph::held(graph::ElementType::kS64), x.dimensions()}, dim);
       Operand starts = b.zeros_like(place);
       if (size > 1) {
         const Operand differs =
@@ -83,7 +84,9 @@ constexpr Operator kMode{
         starts = b.select(b.concatenate({first, differs}, dim), place, starts);
         starts = b.cumulative(starts, dim, Reducer::kMaximum);
       }
-      const Operand best = b.argmax(b.subtract(place, starts), dim, ElementType::kS64, true).second;
+      const Operand best =
+          b.argmax(b.subtract(place, starts), dim, graph::held(graph::ElementType::kS64), true)
+              .second;
       const auto take = [&](size_t i, Operand sorted) {
         e.result(i, b.reshape(b.gather_elements(sorted, best, dim), e.result_type(i).dimensions));
       };

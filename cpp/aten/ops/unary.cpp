@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "aten/ops/zeta.h"
+#include "graph/held_element.h"
 
 // Functions of one number, and those of two that no other file has.
 namespace torch_pjrt::aten {
@@ -18,7 +19,7 @@ bool is_complex(Operand x) { return pjrt::is_complex(x.element()); }
 // log(x) / log(base), exact at powers of the base, which float32 alone is not.
 Operand log_to(Builder& b, Operand x, double base) {
   if (x.element() != ElementType::kF32) return b.divide(b.log(x), std::log(base));
-  const Operand wide = b.convert(x, ElementType::kF64);
+  const Operand wide = b.convert(x, graph::held(ElementType::kF64));
   return b.convert(b.divide(b.log(wide), std::log(base)), ElementType::kF32);
 }
 
