@@ -4,6 +4,7 @@ python examples/mixed_mnist.py --plot mnist.png
 """
 
 import argparse
+import contextlib
 import math
 import sys
 import time
@@ -36,7 +37,18 @@ class Run:
     parameters_at_check: dict[str, torch.Tensor] = field(default_factory=dict)
     # Programs compiled by each step and by each evaluation.
     step_programs: list[int] = field(default_factory=list)
+    # Bytes copied at the border in each step, to the device and back.
+    step_copies: list[tuple[int, int]] = field(default_factory=list)
     evaluation_programs: list[int] = field(default_factory=list)
+
+
+def sharing(device: torch.device) -> contextlib.AbstractContextManager:
+    """Within it tensors cross to xla without a copy; back they always do."""
+    if device.type != "xla":
+        return contextlib.nullcontext()
+    import torch_pjrt
+
+    return torch_pjrt.zero_copy()
 
 
 def train(
@@ -69,9 +81,11 @@ def train(
     accuracy = math.nan
     while len(run.losses) < last_step:
         for images, labels in loader:
-            programs, start = counters.programs(), time.perf_counter()
+            programs, copied = counters.programs(), counters.copied()
+            start = time.perf_counter()
             optimizer.zero_grad()
-            loss = functional.cross_entropy(run.network(images), labels.to(device))
+            with sharing(device):
+                loss = functional.cross_entropy(run.network(images), labels.to(device))
             loss.backward()
             optimizer.step()
             schedule.step()
@@ -84,6 +98,8 @@ def train(
                     for name, parameter in run.network.named_parameters()
                 }
             run.step_programs.append(counters.programs() - programs)
+            to_device, back = counters.copied()
+            run.step_copies.append((to_device - copied[0], back - copied[1]))
             bar.update()
             bar.set_postfix(loss=f"{run.losses[-1]:.4f}", accuracy=f"{accuracy:.4f}", refresh=False)
             if step == last_step:
@@ -124,6 +140,12 @@ def check(run: Run, reference: Run, counters: report.Counters) -> list[str]:
     for step, programs in enumerate(run.step_programs[WARM_STEPS:], start=WARM_STEPS + 1):
         if programs:
             faults.append(f"step {step}: compiled {programs} programs, expected none")
+    for step, copied in enumerate(run.step_copies, start=1):
+        if any(copied):
+            faults.append(
+                f"step {step}: copied {copied[0]} bytes to the device and {copied[1]} back, "
+                f"expected none"
+            )
     for number, programs in enumerate(run.evaluation_programs):
         allowed = 0 if number else 1
         if programs > allowed:
@@ -194,6 +216,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"test accuracy: {run.accuracies[-1][1]:.4f}")
     report.print_step_time(run.seconds)
     report.print_counters(counters)
+    report.print_copies(run.step_copies)
     if options.plot:
         report.plot(options.plot, run.losses, run.accuracies)
         print(f"plot: {options.plot}")

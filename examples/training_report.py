@@ -29,6 +29,14 @@ class Counters:
         figures = self.since_start()
         return int(sum(v for k, v in figures.items() if k.endswith(f"{what}.bytes")))
 
+    def copied(self) -> tuple[int, int]:
+        """Bytes that were copied to the device, and back to the host."""
+        to_device, back = (
+            self.bytes_by(f"transfer.{way}") - self.bytes_by(f"transfer.{way}.adopted")
+            for way in ("host_to_device", "device_to_host")
+        )
+        return to_device, back
+
     def fallbacks(self) -> dict[str, int]:
         return {
             key.removeprefix("fallback."): int(value)
@@ -51,6 +59,12 @@ def print_counters(counters: Counters) -> None:
     print(f"bytes copied: {to_device + to_host - adopted:,}")
     print(f"bytes cast: {counters.bytes_by('transfer.cast'):,}")
     print(f"bytes adopted: {adopted:,}")
+
+
+def print_copies(steps: list[tuple[int, int]]) -> None:
+    """Most bytes that a step copied at the border."""
+    to_device, back = (max(copied) for copied in zip(*steps, strict=True))
+    print(f"bytes copied a step, at most: {to_device:,} to the device, {back:,} back")
 
 
 def print_step_time(seconds: list[float]) -> None:

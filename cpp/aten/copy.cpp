@@ -12,6 +12,7 @@
 #include "aten/device.h"
 #include "aten/dtype_policy.h"
 #include "aten/errors.h"
+#include "aten/export.h"
 #include "aten/layout.h"
 #include "aten/record.h"
 #include "aten/storage.h"
@@ -23,6 +24,7 @@
 #include "transfer/device_to_device.h"
 #include "transfer/device_to_host.h"
 #include "transfer/host_addressing.h"
+#include "transfer/transfer_figures.h"
 
 namespace torch_pjrt::aten {
 namespace {
@@ -102,6 +104,10 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blockin
                      !has_bits(src) && !has_bits(dst) && !is_narrowed(src.scalar_type());
   if (!plain) {
     with_host_view(src, [&](const at::Tensor& view) { dst.copy_(view); });
+    if (transfer::uses_host_memory(*executor_of(src).client())) {  // else counted already
+      static transfer::TransferFigures figures{"transfer.device_to_host"};
+      figures.add(src.nbytes());
+    }
     return;
   }
   graph::Executor& executor = executor_of(src);
@@ -122,6 +128,7 @@ void copy_between_devices(const at::Tensor& src, const at::Tensor& dst) {
   const graph::Value value = cast_value(src, dst.scalar_type(), dst.sizes());
   const graph::Type type = value.type();
   const graph::SharedBufferPtr buffer = from.buffer(value);
+  buffer->is_read_elsewhere = true;
   graph::SharedBufferPtr copy(new graph::SharedBuffer(
       transfer::device_to_device(*from.client(), buffer->buffer, *to.client(), to.device())));
   write(dst, {graph::Node::data(std::move(copy), type), 0});
@@ -169,10 +176,22 @@ at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
                          format.value_or(at::MemoryFormat::Preserve), non_blocking);
     });
   }
+  const bool is_export = self.device().is_xla() && device && device->is_cpu() &&
+                         dtype.value_or(self.scalar_type()) == self.scalar_type() &&
+                         layout.value_or(at::kStrided) == at::kStrided &&
+                         !pin_memory.value_or(false);
+  if (is_export) {
+    at::Tensor shared = translate_errors([&] {
+      return export_to_cpu(self, format.value_or(at::MemoryFormat::Preserve), non_blocking);
+    });
+    if (shared.defined()) return shared;
+  }
   return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, format);
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
+  static base::Counter& numbers = base::counter("transfer.numbers_read");
+  numbers.add();
   at::Scalar scalar;
   translate_errors(
       [&] { with_host_view(self, [&](const at::Tensor& view) { scalar = view.item(); }); });
@@ -203,10 +222,6 @@ void with_host_view(const at::Tensor& tensor, const std::function<void(const at:
   const graph::SharedBufferPtr buffer = executor.buffer(std::move(contents));
   buffer->buffer.ready_event().await("read a tensor");
   executor.raise_failed_checks();
-  static base::Counter& calls = base::counter("transfer.device_to_host.calls");
-  static base::Counter& bytes = base::counter("transfer.device_to_host.bytes");
-  calls.add();
-  bytes.add(static_cast<int64_t>(tensor.nbytes()));
   auto* data = static_cast<char*>(buffer->buffer.device_pointer()) +
                tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
   const at::Tensor view = at::from_blob(data, tensor.sizes(), tensor.strides(), options);

@@ -10,6 +10,7 @@
 #include "aten/types.h"
 #include "base/source_line.h"
 #include "graph/emission.h"
+#include "graph/lock.h"
 #include "graph/strided_view.h"
 
 namespace torch_pjrt::aten {
@@ -127,6 +128,24 @@ graph::Cell& checked_cell(const at::Tensor& tensor) {
   return cell_of(*tensor.storage().unsafeGetStorageImpl());
 }
 
+// The same elements in memory of their own.
+constexpr graph::Operator kSnapshot{"torch_pjrt::snapshot",
+                                    [](graph::Emission& e) { e.result(e.operand(0)); }};
+
+// What a new tensor may hold. Device data that others may write is copied, as the new tensor must
+// not change with it.
+Value unshared(Value value) {
+  if (!value.node->is_data()) [[likely]]
+    return value;
+  {
+    graph::RecordingLock lock(graph::recording_mutex());
+    const graph::SharedBufferPtr& buffer = value.node->outputs()[value.index].buffer;
+    if (!buffer || buffer->outside_writers.load() == 0) return value;
+  }
+  const graph::Type type = value.type();
+  return {graph::Node::operation(kSnapshot, {&value, 1}, {}, type), 0};
+}
+
 void note_source_line(graph::Node& node) {
   if (node.is_operation() && node.source_line() == 0) {
     node.set_source_line(base::current_source_line());
@@ -204,6 +223,7 @@ Value operand_of(const at::Tensor& tensor, const graph::Executor& executor) {
 }
 
 at::Tensor make_tensor(graph::Executor& executor, Value value, c10::ScalarType dtype) {
+  value = unshared(std::move(value));
   note_source_line(*value.node);
   const graph::Dimensions sizes = value.type().dimensions;
   const size_t bytes = at::detail::computeStorageNbytesContiguous({sizes.data(), sizes.size()},
@@ -235,8 +255,8 @@ void write(const at::Tensor& tensor, Value value) {
   TORCH_INTERNAL_ASSERT(same_sizes(value.type().dimensions, tensor.sizes()) &&
                         value.type().element == element_type(tensor.scalar_type()));
   if (tensor.numel() == 0) return;
+  value = with_bits_of(tensor, unshared(std::move(value)));
   note_source_line(*value.node);
-  value = with_bits_of(tensor, std::move(value));
   graph::NodePtr node;
   if (is_whole_storage(tensor)) {
     node = value.node;

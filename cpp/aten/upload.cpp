@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "aten/dtype_policy.h"
+#include "aten/import.h"
 #include "aten/storage.h"
 #include "aten/types.h"
 #include "base/metrics.h"
@@ -73,6 +74,7 @@ graph::Value upload(const at::Tensor& tensor, c10::ScalarType dtype, at::IntArra
   const pjrt::Client& client = *executor.client();
   if (goes_as_it_is(tensor, dtype)) {
     const HostArray array(tensor, target_strides);
+    if (graph::Value shared = import_from_cpu(tensor, array.source(), executor)) return shared;
     transfer::HoldSource hold_source;
     if (may_hold) hold_source = [&] { return transfer::hold(at::Tensor(tensor)); };
     return data_value(

@@ -484,6 +484,17 @@ void Executor::synchronize() {
   transfer::DeferredCopies::wait_and_throw();
 }
 
+bool Executor::is_idle() noexcept {
+  std::unique_lock lock(execution_mutex_, std::try_to_lock);
+  if (!lock) return false;
+  try {
+    while (!in_flight_.empty() && in_flight_.front().is_ready()) in_flight_.pop_front();
+  } catch (const pjrt::Error&) {
+    return false;
+  }
+  return in_flight_.empty();
+}
+
 SharedBufferPtr Executor::buffer(Value value) {
   SharedBuffer::check_not_forked();
   SharedBufferPtr buffer;

@@ -70,6 +70,9 @@ class Executor {
   // any execution so far has failed.
   void synchronize();
 
+  // Whether no execution is under way. Never waits: false also when that cannot be told at once.
+  bool is_idle() noexcept;
+
   // The device buffer of a value, executed with all else that is pending if need be; not waited
   // for. Throws the error that the value carries. Moving the value in lets its inputs be donated.
   SharedBufferPtr buffer(Value value);

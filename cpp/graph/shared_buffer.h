@@ -41,6 +41,16 @@ class SharedBuffer : public base::RefCounted<SharedBuffer> {
   pjrt::Buffer buffer;
   FailurePtr failure;
 
+  // Set before the buffer is shared. The memory was lent by its owner, to be read only: no program
+  // may write its result there.
+  bool is_lent = false;
+  // How many others outside may write the memory at any time, through an explicit alias. Who
+  // promises a copy then has to make one.
+  std::atomic<int> outside_writers{0};
+  // Whether work that no execution waits for, such as a copy to another device, may read the
+  // memory after the last reference is gone.
+  std::atomic<bool> is_read_elsewhere{false};
+
  private:
   static uint64_t next_id() noexcept {
     static std::atomic<uint64_t> next{1};

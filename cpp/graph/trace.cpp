@@ -296,6 +296,7 @@ void Trace::find_donations(bool donate) {
     return;
   }
   for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (leaves_[i].buffer->is_lent) continue;
     // One reference by the node, one by the leaf.
     if (held_elsewhere(data_[i]) || leaves_[i].buffer->reference_count() != 2) continue;
     leaves_[i].donated = true;

@@ -110,6 +110,8 @@ void bind_runtime(py::module_& module) {
   module.def("is_forked", &graph::runtime::is_forked);
   module.def("shutdown", &shutdown);
   module.def("trim_pool", [] { transfer::HostMemoryPool::shared().trim(); });
+  module.def("drain_reclaimer",
+             [] { return transfer::Reclaimer::instance().drain(std::chrono::seconds(10)); });
   module.def("parse_options", &pjrt::parse_options);
   module.def("is_initialized", &graph::runtime::is_initialized);
   module.def("device_count", &graph::runtime::device_count);

@@ -1,6 +1,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "aten/device.h"
+#include "aten/export.h"
 #include "aten/fallback.h"
 #include "aten/tensor.h"
 #include "python/bindings.h"
@@ -50,7 +51,7 @@ void bind_tensors(py::module_& module) {
   module.def(
       "buffer_pointer",
       [](const at::Tensor& tensor) {
-        const auto buffer = aten::executor_of(tensor).buffer(aten::contents_of(tensor));
+        const auto buffer = aten::executor_of(tensor).buffer(aten::storage_value(tensor));
         return reinterpret_cast<uintptr_t>(buffer->buffer.device_pointer());
       },
       "The address of the device buffer that holds the tensor's storage; executes it.");

@@ -21,6 +21,7 @@ from . import (  # noqa: E402
     _optimizers,
     _process,
     _seeds,
+    _zero_copy,
     metrics,
     transfer,
 )
@@ -28,10 +29,21 @@ from . import xla as _xla  # noqa: E402
 from ._compile import registration as _registration  # noqa: E402
 from ._config import config  # noqa: E402
 from ._operators import operators  # noqa: E402
+from ._zero_copy import from_dlpack, zero_copy  # noqa: E402
 from .tracing import trace  # noqa: E402
 
 __version__ = "0.1.0"
-__all__ = ["config", "explain", "metrics", "operators", "sync", "trace", "transfer"]
+__all__ = [
+    "config",
+    "explain",
+    "from_dlpack",
+    "metrics",
+    "operators",
+    "sync",
+    "trace",
+    "transfer",
+    "zero_copy",
+]
 
 
 def sync(device: "_torch.device | int | str | None" = None) -> None:
@@ -63,5 +75,6 @@ _seeds.install()
 _copying.install()
 _modules.install()
 _optimizers.install()
+_zero_copy.install()
 _decompositions.install()
 _registration.install()

@@ -105,6 +105,16 @@ class Config:
             )
         _C.set_transfer_limit(int(limit))
 
+    @property
+    def zero_copy(self) -> bool:
+        """Whether copies to a device share the memory of cpu tensors, copy-on-write
+        (`TORCH_PJRT_ZERO_COPY`, default 0), as within `torch_pjrt.zero_copy()`."""
+        return _C.zero_copy()
+
+    @zero_copy.setter
+    def zero_copy(self, share: bool) -> None:
+        _C.set_zero_copy(bool(share))
+
     def set_plugin(self, plugin: str | os.PathLike[str], **options: object) -> None:
         """Choose the PJRT plugin (a path or the name of an installed one, `TORCH_PJRT_PLUGIN`)
         and its create options (`TORCH_PJRT_OPTIONS`), before the device is first used."""
@@ -136,6 +146,7 @@ ENVIRONMENT = (
     ("TORCH_PJRT_DTYPE_POLICY", "dtype_policy", str),
     ("TORCH_PJRT_CHECK_NARROWING", "check_narrowing", _flag),
     ("TORCH_PJRT_TRANSFER_LIMIT", "transfer_limit", int),
+    ("TORCH_PJRT_ZERO_COPY", "zero_copy", _flag),
 )
 
 config = Config()

@@ -1,4 +1,4 @@
-"""The README's Python runs as it stands."""
+"""The Python of the README and of docs/zero_copy.md runs as it stands."""
 
 import importlib.util
 import re
@@ -10,7 +10,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-PYTHON_BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+ZERO_COPY = (ROOT / "docs" / "zero_copy.md").read_text()
+
+
+def blocks_of(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+PYTHON_BLOCKS = blocks_of(README) + blocks_of(ZERO_COPY)
 
 
 def module_is_built() -> bool:
@@ -18,8 +25,8 @@ def module_is_built() -> bool:
     return bool(package) and importlib.util.find_spec("torch_pjrt._C") is not None
 
 
-def test_readme_has_python_examples():
-    assert PYTHON_BLOCKS
+def test_the_pages_have_python_examples():
+    assert blocks_of(README) and blocks_of(ZERO_COPY)
 
 
 @pytest.mark.parametrize("block", PYTHON_BLOCKS)

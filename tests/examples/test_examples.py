@@ -57,6 +57,7 @@ def test_mixed_mnist_learns_and_equals_the_cpu(tmp_path):
     assert number(r"CPU fallbacks: (\d+)", done.stdout) == 0
     assert number(r"\(([\d,]+) to the device", done.stdout) > 0
     assert number(r"device, ([\d,]+) back", done.stdout) > 0
+    assert "bytes copied a step, at most: 0 to the device, 0 back" in done.stdout
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,0 +1,266 @@
+#include "aten/dlpack.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/util/strides.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "aten/errors.h"
+#include "aten/storage.h"
+#include "aten/tensor.h"
+#include "aten/types.h"
+#include "base/blocking_region.h"
+#include "graph/emission.h"
+#include "transfer/host_addressing.h"
+#include "transfer/host_memory_pool.h"
+#include "transfer/host_to_device.h"
+#include "transfer/strided_copy.h"
+#include "transfer/transfer_figures.h"
+
+namespace torch_pjrt::aten {
+namespace {
+
+using transfer::TransferFigures;
+
+struct Figures {
+  TransferFigures exported{"dlpack.exported"};
+  TransferFigures imported{"dlpack.imported"};
+  TransferFigures unshared{"dlpack.unshared"};
+  TransferFigures asked{"dlpack.copied.asked"};
+  TransferFigures misaligned{"dlpack.copied.misaligned"};
+  TransferFigures view{"dlpack.copied.view"};
+  TransferFigures device{"dlpack.copied.device"};
+};
+
+Figures& figures() {
+  static Figures* const figures = new Figures;
+  return *figures;
+}
+
+std::span<const int64_t> span_of(at::IntArrayRef values) { return {values.data(), values.size()}; }
+
+void check_exportable(const at::Tensor& tensor) {
+  TORCH_CHECK_BUFFER(!tensor.requires_grad(),
+                     "Can't export tensors that require gradient, use tensor.detach()");
+  TORCH_CHECK_BUFFER(!tensor.is_conj(), "Can't export tensors with the conjugate bit set");
+  TORCH_CHECK_BUFFER(!tensor.is_neg(), "export a tensor by DLPack: its memory holds the negative ",
+                     "of what it shows; use tensor.resolve_neg()");
+}
+
+// The same elements in a buffer of their own.
+constexpr graph::Operator kUnshare{"torch_pjrt::unshare",
+                                   [](graph::Emission& e) { e.result(e.operand(0)); }};
+
+// The storage's value as device data that its cell holds.
+graph::Value data_of(const at::Tensor& tensor, graph::Executor& executor) {
+  graph::Cell& cell = cell_of(*tensor.storage().unsafeGetStorageImpl());
+  const size_t item = tensor.itemsize();
+  const auto needed = static_cast<int64_t>(tensor.storage().nbytes() / item * item);
+  for (;;) {
+    graph::Value stored = cell.get();
+    if (!stored || stored.type().byte_count() < needed) {
+      cell.set_if(stored, contents_of(tensor));
+      continue;
+    }
+    if (stored.node->is_data()) return stored;
+    executor.buffer(stored);
+  }
+}
+
+// Keeps a buffer for others, who may write its memory.
+class OutsideAlias {
+ public:
+  explicit OutsideAlias(graph::SharedBufferPtr shared) : buffer_(std::move(shared)) {
+    buffer_->buffer.add_external_reference();
+    ++buffer_->outside_writers;
+  }
+  OutsideAlias(OutsideAlias&& other) noexcept = default;
+  OutsideAlias& operator=(OutsideAlias&&) = delete;
+  ~OutsideAlias() {
+    if (!buffer_) return;
+    --buffer_->outside_writers;
+    if (!graph::SharedBuffer::leaks()) buffer_->buffer.drop_external_reference();
+  }
+
+  graph::SharedBuffer& buffer() const noexcept { return *buffer_; }
+
+ private:
+  graph::SharedBufferPtr buffer_;
+};
+
+// Whether only this tensor's storage, and earlier exports of it, see the memory.
+bool is_its_own(const graph::Value& value, const graph::SharedBuffer& buffer) {
+  const int outside = buffer.outside_writers.load();
+  // Lent copy-on-write: the lender's tensor shows the same memory.
+  const bool came_by_dlpack = buffer.is_lent && outside > 1;
+  if (buffer.is_lent && !came_by_dlpack) return false;
+  // The node's reference and one of each export; the cell's and `value`'s.
+  const int exports = outside - (came_by_dlpack ? 1 : 0);
+  return static_cast<int>(buffer.reference_count()) <= 1 + exports &&
+         value.node->reference_count() <= 2;
+}
+
+OutsideAlias alias_of(const at::Tensor& tensor, graph::Executor& executor) {
+  for (;;) {
+    executor.execute();  // what is recorded refers to what it reads
+    const graph::Value value = data_of(tensor, executor);
+    OutsideAlias alias(executor.buffer(value));
+    if (is_its_own(value, alias.buffer())) return alias;
+    const graph::Value own{graph::Node::operation(kUnshare, {&value, 1}, {}, value.type()), 0};
+    if (cell_of(*tensor.storage().unsafeGetStorageImpl()).set_if(value, own)) {
+      figures().unshared.add(static_cast<size_t>(value.type().byte_count()));
+    }
+  }
+}
+
+DlpackExport copied(const at::Tensor& tensor, const void* data) {
+  DlpackExport result;
+  transfer::HostBlock block = transfer::HostMemoryPool::shared().allocate(tensor.nbytes());
+  c10::DimVector strides(tensor.strides());
+  for (int64_t& stride : strides) stride *= static_cast<int64_t>(tensor.itemsize());
+  transfer::pack(block.data(), data, span_of(tensor.sizes()), span_of(strides), tensor.itemsize());
+  figures().asked.add(tensor.nbytes());
+  result.array.data = block.data();
+  result.array.is_copied = true;
+  result.strides = c10::contiguous_strides(tensor.sizes());
+  result.holder = transfer::hold(std::move(block));
+  return result;
+}
+
+// Elements from the first to the last one in memory; 0 when strides are negative.
+int64_t span_of_elements(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  int64_t last = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (strides[d] < 0) return 0;
+    last += (sizes[d] - 1) * strides[d];
+  }
+  return last + 1;
+}
+
+// Why the array's memory cannot be a storage of the device; null if it can.
+TransferFigures* objection(const pjrt::Client& client, const dlpack::ImportedTensor& source,
+                           const transfer::HostSource& flat, int64_t count) {
+  if (source.device().device_type != kDLCPU || !transfer::uses_host_memory(client)) {
+    return &figures().device;
+  }
+  if (flat.dimensions[0] == 0 || flat.dimensions[0] > 2 * count) return &figures().view;
+  return transfer::can_adopt(client, flat) ? nullptr : &figures().misaligned;
+}
+
+at::Tensor tensor_of(graph::Executor& executor, graph::SharedBufferPtr buffer, graph::Type type,
+                     c10::ScalarType dtype, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  c10::Storage storage = make_storage(executor, static_cast<size_t>(type.byte_count()));
+  cell_of(*storage.unsafeGetStorageImpl())
+      .set({graph::Node::data(std::move(buffer), std::move(type)), 0});
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::XLA),
+      c10::scalarTypeToTypeMeta(dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return tensor;
+}
+
+at::Tensor copy_of(const transfer::HostSource& source, graph::Executor& executor,
+                   c10::ScalarType dtype) {
+  const graph::Type type{source.type, graph::Dimensions(source.dimensions)};
+  graph::SharedBufferPtr buffer(new graph::SharedBuffer(
+      transfer::host_to_device(*executor.client(), executor.device(), source)));
+  return make_tensor(executor, {graph::Node::data(std::move(buffer), type), 0}, dtype);
+}
+
+}  // namespace
+
+DLDevice dlpack_device(const at::Tensor& tensor) {
+  const graph::Executor& executor = executor_of(tensor);
+  TORCH_CHECK_BUFFER(transfer::uses_host_memory(*executor.client()), "find the DLPack device of ",
+                     tensor.device(),
+                     ": DLPack has none for the "
+                     "memory of PJRT platform ",
+                     executor.client()->platform_name(), "; copy the tensor to cpu first");
+  return {kDLCPU, 0};
+}
+
+DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> device,
+                              std::optional<bool> copy) {
+  check_exportable(tensor);
+  const DLDevice own = dlpack_device(tensor);
+  TORCH_CHECK_BUFFER(
+      !device || (device->device_type == own.device_type && device->device_id == own.device_id),
+      "export a tensor by DLPack: it is not on the device that is asked for; got DLPack device (",
+      device ? static_cast<int>(device->device_type) : 0, ", ", device ? device->device_id : 0,
+      "), expected (", static_cast<int>(own.device_type), ", ", own.device_id,
+      "); move the tensor first");
+  DlpackExport result;
+  result.strides = c10::DimVector(tensor.strides());
+  if (tensor.numel() != 0) {
+    graph::Executor& executor = executor_of(tensor);
+    OutsideAlias alias = alias_of(tensor, executor);
+    executor.synchronize();
+    auto* const data = static_cast<char*>(alias.buffer().buffer.device_pointer()) +
+                       tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+    alias.buffer().buffer.ready_event().await("export a tensor by DLPack");
+    if (copy.value_or(false)) {
+      result = copied(tensor, data);
+    } else {
+      figures().exported.add(tensor.nbytes());
+      result.array.data = data;
+      result.array.is_read_only = true;
+      result.holder = transfer::hold(std::move(alias));
+    }
+  }
+  result.array.device = own;
+  result.array.type = element_type(tensor.scalar_type());
+  result.array.dimensions = span_of(tensor.sizes());
+  result.array.strides = span_of(result.strides);
+  return result;
+}
+
+at::Tensor import_by_dlpack(dlpack::ImportedTensor source, graph::Executor& executor,
+                            std::optional<bool> copy) {
+  const pjrt::Client& client = *executor.client();
+  const pjrt::ElementType type = source.type();
+  const c10::ScalarType dtype = scalar_type(type);
+  const std::vector<int64_t> sizes(source.dimensions().begin(), source.dimensions().end());
+  const std::vector<int64_t> strides(source.strides().begin(), source.strides().end());
+  const int64_t count = transfer::element_count(sizes);
+  if (count == 0) {
+    const c10::Device device(c10::kXLA, static_cast<c10::DeviceIndex>(executor.index()));
+    return at::empty(sizes, at::TensorOptions().dtype(dtype).device(device));
+  }
+  const int64_t extent = span_of_elements(sizes, strides);
+  const size_t item = static_cast<size_t>(pjrt::bit_width(type)) / 8;
+  const size_t bytes = static_cast<size_t>(count) * item;
+  const transfer::HostSource flat{source.data(), type, {&extent, 1}, {}};
+
+  TransferFigures* reason =
+      copy.value_or(false) ? &figures().asked : objection(client, source, flat, count);
+  if (!reason) {
+    std::vector<int64_t> byte_strides(strides);
+    for (int64_t& stride : byte_strides) stride *= static_cast<int64_t>(item);
+    const bool is_plain = transfer::is_row_major(sizes, byte_strides, item);
+    figures().imported.add(bytes);
+    auto holder = transfer::hold(std::move(source));
+    graph::SharedBufferPtr buffer(new graph::SharedBuffer(transfer::adopt(
+        client, executor.device(),
+        is_plain ? transfer::HostSource{flat.data, type, sizes, {}} : flat, std::move(holder))));
+    buffer->is_lent = true;
+    buffer->outside_writers = 1;
+    graph::Type stored{type, is_plain ? graph::Dimensions(std::span<const int64_t>(sizes))
+                                      : graph::Dimensions{extent}};
+    return tensor_of(executor, std::move(buffer), std::move(stored), dtype, sizes, strides);
+  }
+  TORCH_CHECK_BUFFER(copy.value_or(true),
+                     "import an array by DLPack: its memory cannot be shared "
+                     "and copy=False forbids a copy; expected host memory that is aligned to 64 "
+                     "bytes, without large gaps and negative strides; leave copy out");
+  TORCH_CHECK_BUFFER(source.device().device_type == kDLCPU,
+                     "import an array by DLPack: it is not in host memory; got DLPack device type ",
+                     static_cast<int>(source.device().device_type),
+                     ", expected 1 (CPU); copy it to the host first");
+  reason->add(bytes);
+  std::vector<int64_t> byte_strides(strides);
+  for (int64_t& stride : byte_strides) stride *= static_cast<int64_t>(item);
+  return copy_of({source.data(), type, sizes, byte_strides}, executor, dtype);
+}
+
+}  // namespace torch_pjrt::aten

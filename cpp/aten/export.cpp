@@ -1,0 +1,87 @@
+#include "aten/export.h"
+
+#include "aten/shared_storage.h"
+#include "aten/storage.h"
+#include "aten/tensor.h"
+#include "base/metrics.h"
+#include "graph/executor.h"
+#include "transfer/host_addressing.h"
+#include "transfer/transfer_figures.h"
+
+namespace torch_pjrt::aten {
+namespace {
+
+using transfer::TransferFigures;
+
+struct Figures {
+  TransferFigures all{"transfer.device_to_host"};
+  TransferFigures adopted{"transfer.device_to_host.adopted"};
+  TransferFigures device{"export.copied.device"};
+  TransferFigures pending{"export.copied.pending"};
+  TransferFigures view{"export.copied.view"};
+  TransferFigures layout{"export.copied.layout"};
+  TransferFigures alias{"export.copied.alias"};
+  TransferFigures torch{"export.copied.torch"};
+};
+
+Figures& figures() {
+  static Figures* const figures = new Figures;
+  return *figures;
+}
+
+// The figure of why the tensor's shape asks for a copy; null if it does not.
+TransferFigures* objection(const at::Tensor& tensor, at::MemoryFormat format) {
+  if (!TORCH_PJRT_CAN_SHARE_STORAGE) return &figures().torch;
+  if (tensor.is_conj() || tensor.is_neg()) return &figures().layout;
+  if (!tensor.is_non_overlapping_and_dense()) return &figures().view;
+  if (format != at::MemoryFormat::Preserve && !tensor.is_contiguous(format)) {
+    return &figures().layout;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+graph::Value storage_value(const at::Tensor& tensor) {
+  graph::Value contents = cell_of(*tensor.storage().unsafeGetStorageImpl()).get();
+  const auto needed = static_cast<int64_t>(tensor.storage().nbytes());
+  return contents && contents.type().byte_count() >= needed ? contents : contents_of(tensor);
+}
+
+at::Tensor export_to_cpu(const at::Tensor& tensor, at::MemoryFormat format, bool non_blocking) {
+  const size_t bytes = tensor.nbytes();
+  if (bytes == 0) return {};
+  const auto copied = [bytes](TransferFigures& figure) {
+    figure.add(bytes);
+    return at::Tensor();
+  };
+  if (TransferFigures* figure = objection(tensor, format)) return copied(*figure);
+  graph::Executor& executor = executor_of(tensor);
+  if (!transfer::uses_host_memory(*executor.client())) return copied(figures().device);
+  graph::Value contents = storage_value(tensor);
+  if (2 * bytes < static_cast<size_t>(contents.type().byte_count())) return copied(figures().view);
+
+  graph::SharedBufferPtr buffer = executor.buffer(std::move(contents));
+  const pjrt::Event ready = buffer->buffer.ready_event();
+  if (non_blocking && !ready.is_ready()) return copied(figures().pending);
+  ready.await("read a tensor");
+  executor.raise_failed_checks();
+  if (buffer->outside_writers.load() != 0) return copied(figures().alias);
+  auto* data = static_cast<char*>(buffer->buffer.device_pointer()) +
+               tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+  figures().all.add(bytes);
+  figures().adopted.add(bytes);
+  at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
+      share_buffer(std::move(buffer), executor, data, bytes),
+      c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  c10::TensorImpl& view = *result.unsafeGetTensorImpl();
+  if (format == at::MemoryFormat::Preserve) {
+    view.set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  } else {
+    view.set_sizes_contiguous(tensor.sizes());
+    view.empty_tensor_restride(format);
+  }
+  return result;
+}
+
+}  // namespace torch_pjrt::aten

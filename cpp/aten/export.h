@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "graph/node.h"
+
+namespace torch_pjrt::aten {
+
+// The value of a tensor's storage as its cell has it, where it covers the storage: the bytes are
+// the same for every dtype that views them, so that no program is needed.
+graph::Value storage_value(const at::Tensor& tensor);
+
+// A cpu tensor that shares the memory of an xla tensor copy-on-write (see shared_storage.h), as
+// `.cpu()` returns it: ready, with the tensor's strides, and offset 0 in a storage of just its
+// bytes. Waits (BlockingRegion) until the tensor is computed.
+//
+// Undefined when the tensor has to be copied; a pair of counters export.copied.<reason> says why:
+//   device  the host cannot address the device's memory
+//   pending it is not computed yet, and `non_blocking` asks not to wait
+//   view    a view with gaps, or of less than half of its buffer, which the alias would pin whole
+//   layout  another memory format or a resolved conjugate or negative is asked for
+//   alias   others may write the memory (an explicit alias by DLPack)
+//   torch   this PyTorch cannot tell a storage when it is written
+at::Tensor export_to_cpu(const at::Tensor& tensor, at::MemoryFormat format, bool non_blocking);
+
+}  // namespace torch_pjrt::aten

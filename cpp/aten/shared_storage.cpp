@@ -1,0 +1,107 @@
+#include "aten/shared_storage.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "aten/pool_allocator.h"
+#include "base/metrics.h"
+#include "transfer/transfer_figures.h"
+
+namespace torch_pjrt::aten {
+namespace {
+
+base::Counter& live_aliases() {
+  static base::Counter& figure = base::gauge("export.live");
+  return figure;
+}
+
+// What keeps a buffer's memory for a storage.
+struct SharedMemory {
+  SharedMemory(graph::SharedBufferPtr shared, graph::Executor& its_executor)
+      : buffer(std::move(shared)), executor(its_executor) {
+    buffer->buffer.add_external_reference();
+    live_aliases().add(1);
+  }
+  ~SharedMemory() {
+    live_aliases().add(-1);
+    if (!graph::SharedBuffer::leaks()) buffer->buffer.drop_external_reference();
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  graph::SharedBufferPtr buffer;
+  graph::Executor& executor;
+  std::atomic<bool> is_written{false};  // the storage has the memory for itself
+};
+
+void release(void* memory) noexcept { delete static_cast<SharedMemory*>(memory); }
+
+#if TORCH_PJRT_CAN_SHARE_STORAGE
+
+// Whether nothing but this storage can read the memory from now on, so that it may be written.
+bool is_last_reader(const SharedMemory& memory) noexcept {
+  const graph::SharedBuffer& buffer = *memory.buffer;
+  return !graph::SharedBuffer::leaks() && buffer.reference_count() == 1 && !buffer.is_lent &&
+         buffer.outside_writers.load() == 0 && !buffer.is_read_elsewhere.load() &&
+         memory.executor.is_idle();
+}
+
+// Before a write. A storage that was resized or swapped meanwhile has other memory already.
+void make_writable(c10::StorageImpl* storage) {
+  struct Figures {
+    transfer::TransferFigures copied{"export.materialised"};
+    transfer::TransferFigures in_place{"export.written_in_place"};
+  };
+  static Figures figures;
+  c10::DataPtr old;  // destroyed after the lock: a buffer may go with it
+  std::lock_guard lock(mutex_of(*storage));
+  if (!shared_buffer_of(*storage)) return;
+  c10::DataPtr& data = storage->_mutable_data_ptr_no_checks();
+  auto& memory = *static_cast<SharedMemory*>(data.get_context());
+  if (is_last_reader(memory)) {
+    figures.in_place.add(storage->nbytes());
+    memory.is_written = true;
+    return;
+  }
+  c10::DataPtr copy = pool_allocator().clone(data.get(), storage->nbytes());
+  figures.copied.add(storage->nbytes());
+  old = std::exchange(data, std::move(copy));
+}
+
+#endif
+
+}  // namespace
+
+c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
+                          size_t bytes) {
+  c10::DataPtr shared(data, new SharedMemory(std::move(buffer), executor), &release,
+                      c10::Device(c10::kCPU));
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t{}, bytes,
+                                                       std::move(shared), &pool_allocator(),
+                                                       /*resizable=*/true);
+#if TORCH_PJRT_CAN_SHARE_STORAGE
+  storage->set_materializer(&make_writable);
+#endif
+  return storage;
+}
+
+std::mutex& mutex_of(const c10::StorageImpl& storage) noexcept {
+  static auto* const mutexes = new std::array<std::mutex, 16>;
+  return (*mutexes)[reinterpret_cast<uintptr_t>(&storage) / 64 % 16];
+}
+
+bool has_taken_over(const c10::StorageImpl& storage) noexcept {
+  return storage.data_ptr().get_deleter() == &release && !shared_buffer_of(storage);
+}
+
+const graph::SharedBufferPtr* shared_buffer_of(const c10::StorageImpl& storage) noexcept {
+  const c10::DataPtr& data = storage.data_ptr();
+  if (data.get_deleter() != &release) return nullptr;
+  auto& memory = *static_cast<SharedMemory*>(data.get_context());
+  return memory.is_written ? nullptr : &memory.buffer;
+}
+
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <c10/core/Storage.h>
+#include <c10/core/StorageImpl.h>
+
+#include <mutex>
+
+#include "graph/executor.h"
+#include "graph/shared_buffer.h"
+
+// StorageImpl::set_materializer, without which PyTorch would write through an alias in silence.
+#if __has_include(<c10/core/StorageMaterializer.h>)
+#define TORCH_PJRT_CAN_SHARE_STORAGE 1
+#else
+#define TORCH_PJRT_CAN_SHARE_STORAGE 0
+#endif
+
+namespace torch_pjrt::aten {
+
+// A cpu storage of `bytes` whose memory, `data`, is a part of a device buffer's. It keeps the
+// buffer alive by a reference and the memory in place by PJRT's external reference, until the
+// storage is destroyed, resized or written.
+//
+// The first access that may write (PyTorch's, NumPy's, a data_ptr()) copies the bytes to pool
+// memory, so that the device's array stays as it is; counted as export.materialised. Where nothing
+// else can read the buffer any more the storage keeps the memory and is written in place; counted
+// as export.written_in_place. Both may happen on any thread, with or without the GIL.
+c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
+                          size_t bytes);
+
+// The buffer that a storage shares copy-on-write; null for any other storage. The storage then
+// still shows the buffer's own bytes.
+const graph::SharedBufferPtr* shared_buffer_of(const c10::StorageImpl& storage) noexcept;
+
+// Whether a storage has a former device buffer's memory for itself, to write it in place.
+bool has_taken_over(const c10::StorageImpl& storage) noexcept;
+
+// The lock under which a storage changes from shared to own memory: threads of one kernel may ask
+// for the same storage at once. A leaf lock; the GIL is not waited for under it.
+std::mutex& mutex_of(const c10::StorageImpl& storage) noexcept;
+
+}  // namespace torch_pjrt::aten
