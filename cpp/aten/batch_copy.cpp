@@ -14,8 +14,10 @@
 #include "aten/layout.h"
 #include "aten/tensor.h"
 #include "aten/upload.h"
+#include "aten/zero_copy.h"
 #include "transfer/deferred_copies.h"
 #include "transfer/device_to_host.h"
+#include "transfer/host_addressing.h"
 #include "transfer/host_to_device.h"
 
 namespace torch_pjrt::aten {
@@ -40,6 +42,7 @@ bool is_dense_storage(const at::Tensor& tensor) {
 std::vector<at::Tensor> to_device(const std::vector<at::Tensor>& tensors, c10::Device device) {
   graph::Executor& executor =
       translate_errors([&]() -> graph::Executor& { return executor_of(device); });
+  const bool is_shared = zero_copy_wanted();  // then one by one
   std::vector<at::Tensor> results(tensors.size());
   std::vector<size_t> places;
   std::vector<std::optional<c10::DimVector>> strides;
@@ -51,7 +54,7 @@ std::vector<at::Tensor> to_device(const std::vector<at::Tensor>& tensors, c10::D
   copies.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
-    if (!tensor.device().is_cpu() || !is_plain(tensor)) continue;
+    if (!tensor.device().is_cpu() || !is_plain(tensor) || is_shared) continue;
     places.push_back(i);
     strides.push_back(preserved_strides(tensor));
     arrays.emplace_back(tensor,
@@ -89,6 +92,7 @@ std::vector<at::Tensor> to_host(const std::vector<at::Tensor>& tensors) {
       const at::Tensor& tensor = tensors[i];
       if (!tensor.device().is_xla() || !is_plain(tensor) || !is_dense_storage(tensor)) continue;
       graph::Executor& executor = executor_of(tensor);
+      if (transfer::uses_host_memory(*executor.client())) continue;  // shared below
       Batch& batch = batches[&executor];
       batch.buffers.push_back(executor.buffer(contents_of(tensor)));
       results[i] = at::empty_strided(tensor.sizes(), tensor.strides(),

@@ -9,6 +9,7 @@
 #include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
+#include "aten/copy_figures.h"
 #include "aten/device.h"
 #include "aten/dtype_policy.h"
 #include "aten/errors.h"
@@ -24,7 +25,6 @@
 #include "transfer/device_to_device.h"
 #include "transfer/device_to_host.h"
 #include "transfer/host_addressing.h"
-#include "transfer/transfer_figures.h"
 
 namespace torch_pjrt::aten {
 namespace {
@@ -105,7 +105,7 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blockin
   if (!plain) {
     with_host_view(src, [&](const at::Tensor& view) { dst.copy_(view); });
     if (transfer::uses_host_memory(*executor_of(src).client())) {  // else counted already
-      static transfer::TransferFigures figures{"transfer.device_to_host"};
+      static CopyFigures figures{"transfer.device_to_host"};
       figures.add(src.nbytes());
     }
     return;

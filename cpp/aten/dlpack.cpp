@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "aten/copy_figures.h"
 #include "aten/errors.h"
 #include "aten/storage.h"
 #include "aten/tensor.h"
@@ -16,21 +17,18 @@
 #include "transfer/host_memory_pool.h"
 #include "transfer/host_to_device.h"
 #include "transfer/strided_copy.h"
-#include "transfer/transfer_figures.h"
 
 namespace torch_pjrt::aten {
 namespace {
 
-using transfer::TransferFigures;
-
 struct Figures {
-  TransferFigures exported{"dlpack.exported"};
-  TransferFigures imported{"dlpack.imported"};
-  TransferFigures unshared{"dlpack.unshared"};
-  TransferFigures asked{"dlpack.copied.asked"};
-  TransferFigures misaligned{"dlpack.copied.misaligned"};
-  TransferFigures view{"dlpack.copied.view"};
-  TransferFigures device{"dlpack.copied.device"};
+  CopyFigures exported{"dlpack.exported"};
+  CopyFigures imported{"dlpack.imported"};
+  CopyFigures unshared{"dlpack.unshared"};
+  CopyFigures asked{"dlpack.copied.asked"};
+  CopyFigures misaligned{"dlpack.copied.misaligned"};
+  CopyFigures view{"dlpack.copied.view"};
+  CopyFigures device{"dlpack.copied.device"};
 };
 
 Figures& figures() {
@@ -139,8 +137,8 @@ int64_t span_of_elements(std::span<const int64_t> sizes, std::span<const int64_t
 }
 
 // Why the array's memory cannot be a storage of the device; null if it can.
-TransferFigures* objection(const pjrt::Client& client, const dlpack::ImportedTensor& source,
-                           const transfer::HostSource& flat, int64_t count) {
+CopyFigures* objection(const pjrt::Client& client, const dlpack::ImportedTensor& source,
+                       const transfer::HostSource& flat, int64_t count) {
   if (source.device().device_type != kDLCPU || !transfer::uses_host_memory(client)) {
     return &figures().device;
   }
@@ -232,7 +230,7 @@ at::Tensor import_by_dlpack(dlpack::ImportedTensor source, graph::Executor& exec
   const size_t bytes = static_cast<size_t>(count) * item;
   const transfer::HostSource flat{source.data(), type, {&extent, 1}, {}};
 
-  TransferFigures* reason =
+  CopyFigures* reason =
       copy.value_or(false) ? &figures().asked : objection(client, source, flat, count);
   if (!reason) {
     std::vector<int64_t> byte_strides(strides);

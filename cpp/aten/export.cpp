@@ -1,5 +1,6 @@
 #include "aten/export.h"
 
+#include "aten/copy_figures.h"
 #include "aten/shared_storage.h"
 #include "aten/storage.h"
 #include "aten/tensor.h"
@@ -11,17 +12,15 @@
 namespace torch_pjrt::aten {
 namespace {
 
-using transfer::TransferFigures;
-
 struct Figures {
-  TransferFigures all{"transfer.device_to_host"};
-  TransferFigures adopted{"transfer.device_to_host.adopted"};
-  TransferFigures device{"export.copied.device"};
-  TransferFigures pending{"export.copied.pending"};
-  TransferFigures view{"export.copied.view"};
-  TransferFigures layout{"export.copied.layout"};
-  TransferFigures alias{"export.copied.alias"};
-  TransferFigures torch{"export.copied.torch"};
+  transfer::TransferFigures all{"transfer.device_to_host"};
+  transfer::TransferFigures adopted{"transfer.device_to_host.adopted"};
+  CopyFigures device{"export.copied.device"};
+  CopyFigures pending{"export.copied.pending"};
+  CopyFigures view{"export.copied.view"};
+  CopyFigures layout{"export.copied.layout"};
+  CopyFigures alias{"export.copied.alias"};
+  CopyFigures torch{"export.copied.torch"};
 };
 
 Figures& figures() {
@@ -29,8 +28,8 @@ Figures& figures() {
   return *figures;
 }
 
-// The figure of why the tensor's shape asks for a copy; null if it does not.
-TransferFigures* objection(const at::Tensor& tensor, at::MemoryFormat format) {
+// Why the tensor's shape asks for a copy; null if it does not.
+CopyFigures* objection(const at::Tensor& tensor, at::MemoryFormat format) {
   if (!TORCH_PJRT_CAN_SHARE_STORAGE) return &figures().torch;
   if (tensor.is_conj() || tensor.is_neg()) return &figures().layout;
   if (!tensor.is_non_overlapping_and_dense()) return &figures().view;
@@ -51,11 +50,11 @@ graph::Value storage_value(const at::Tensor& tensor) {
 at::Tensor export_to_cpu(const at::Tensor& tensor, at::MemoryFormat format, bool non_blocking) {
   const size_t bytes = tensor.nbytes();
   if (bytes == 0) return {};
-  const auto copied = [bytes](TransferFigures& figure) {
+  const auto copied = [bytes](CopyFigures& figure) {
     figure.add(bytes);
     return at::Tensor();
   };
-  if (TransferFigures* figure = objection(tensor, format)) return copied(*figure);
+  if (CopyFigures* figure = objection(tensor, format)) return copied(*figure);
   graph::Executor& executor = executor_of(tensor);
   if (!transfer::uses_host_memory(*executor.client())) return copied(figures().device);
   graph::Value contents = storage_value(tensor);
@@ -64,13 +63,13 @@ at::Tensor export_to_cpu(const at::Tensor& tensor, at::MemoryFormat format, bool
   graph::SharedBufferPtr buffer = executor.buffer(std::move(contents));
   const pjrt::Event ready = buffer->buffer.ready_event();
   if (non_blocking && !ready.is_ready()) return copied(figures().pending);
+  if (buffer->outside_writers.load() != 0) return copied(figures().alias);
+  transfer::MeasuredTransfer measured(figures().all, bytes);
+  measured.took(figures().adopted);
   ready.await("read a tensor");
   executor.raise_failed_checks();
-  if (buffer->outside_writers.load() != 0) return copied(figures().alias);
   auto* data = static_cast<char*>(buffer->buffer.device_pointer()) +
                tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
-  figures().all.add(bytes);
-  figures().adopted.add(bytes);
   at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
       share_buffer(std::move(buffer), executor, data, bytes),
       c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());

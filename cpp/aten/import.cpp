@@ -1,5 +1,6 @@
 #include "aten/import.h"
 
+#include "aten/copy_figures.h"
 #include "aten/lent_storage.h"
 #include "aten/shared_storage.h"
 #include "aten/zero_copy.h"
@@ -9,15 +10,13 @@
 namespace torch_pjrt::aten {
 namespace {
 
-using transfer::TransferFigures;
-
 struct Figures {
-  TransferFigures all{"transfer.host_to_device"};
-  TransferFigures adopted{"transfer.host_to_device.adopted"};
-  TransferFigures device{"import.copied.device"};
-  TransferFigures view{"import.copied.view"};
-  TransferFigures misaligned{"import.copied.misaligned"};
-  TransferFigures storage{"import.copied.storage"};
+  transfer::TransferFigures all{"transfer.host_to_device"};
+  transfer::TransferFigures adopted{"transfer.host_to_device.adopted"};
+  CopyFigures device{"import.copied.device"};
+  CopyFigures view{"import.copied.view"};
+  CopyFigures misaligned{"import.copied.misaligned"};
+  CopyFigures storage{"import.copied.storage"};
 };
 
 Figures& figures() {
@@ -40,8 +39,8 @@ graph::Value buffer_of(const at::Tensor& tensor, const transfer::HostSource& sou
       (*shared)->outside_writers.load() != 0) {
     return {};
   }
-  figures().all.add(tensor.nbytes());
-  figures().adopted.add(tensor.nbytes());
+  transfer::MeasuredTransfer measured(figures().all, tensor.nbytes());
+  measured.took(figures().adopted);
   graph::Type type{buffer.element_type(), graph::Dimensions(buffer.dimensions())};
   return {graph::Node::data(*shared, std::move(type)), 0};
 }
@@ -52,7 +51,7 @@ graph::Value import_from_cpu(const at::Tensor& tensor, const transfer::HostSourc
                              const graph::Executor& executor) {
   if (graph::Value value = buffer_of(tensor, source, executor)) return value;
   if (!zero_copy_wanted()) return {};
-  const auto copied = [&](TransferFigures& figure) {
+  const auto copied = [&](CopyFigures& figure) {
     figure.add(tensor.nbytes());
     return graph::Value();
   };

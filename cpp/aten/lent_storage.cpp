@@ -3,9 +3,9 @@
 #include <mutex>
 #include <utility>
 
+#include "aten/copy_figures.h"
 #include "aten/pool_allocator.h"
 #include "aten/shared_storage.h"
-#include "transfer/transfer_figures.h"
 
 namespace torch_pjrt::aten {
 
@@ -16,7 +16,7 @@ void release(void* loan) noexcept { static_cast<Loan*>(loan)->release_reference(
 
 // Before a write. A storage that was resized or swapped meanwhile has other memory already.
 void make_writable(c10::StorageImpl* storage) {
-  static transfer::TransferFigures copied{"import.materialised"};
+  static CopyFigures copied{"import.materialised"};
   c10::DataPtr old;  // destroyed after the lock
   std::lock_guard lock(mutex_of(*storage));
   c10::DataPtr& data = storage->_mutable_data_ptr_no_checks();

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <utility>
 
+#include "aten/copy_figures.h"
 #include "aten/pool_allocator.h"
 #include "base/metrics.h"
-#include "transfer/transfer_figures.h"
 
 namespace torch_pjrt::aten {
 namespace {
@@ -52,8 +52,8 @@ bool is_last_reader(const SharedMemory& memory) noexcept {
 // Before a write. A storage that was resized or swapped meanwhile has other memory already.
 void make_writable(c10::StorageImpl* storage) {
   struct Figures {
-    transfer::TransferFigures copied{"export.materialised"};
-    transfer::TransferFigures in_place{"export.written_in_place"};
+    CopyFigures copied{"export.materialised"};
+    CopyFigures in_place{"export.written_in_place"};
   };
   static Figures figures;
   c10::DataPtr old;  // destroyed after the lock: a buffer may go with it

@@ -68,6 +68,8 @@ def test_the_choice_is_the_threads_own():
 @pytest.mark.parametrize(
     "view",
     [
+        lambda t: t.t(),
+        lambda t: t[:, None].transpose(0, 2),
         lambda t: t.reshape(4, 4, 64, 64).to(memory_format=torch.channels_last),
         lambda t: t[64:],
         lambda t: t[:200],

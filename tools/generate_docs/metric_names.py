@@ -28,7 +28,7 @@ MEANINGS = {
     "export.copied.alias": "`.cpu()` copied: others may write the memory, through DLPack",
     "export.copied.device": "`.cpu()` copied: the host cannot address the device's memory",
     "export.copied.layout": "`.cpu()` copied: another memory format, or a conjugate or negative",
-    "export.copied.pending": "`.to("cpu", non_blocking=True)` copied: not computed, and not to be waited for",
+    "export.copied.pending": "`.cpu()` copied: not computed yet, and non_blocking=True asks not to wait",
     "export.copied.torch": "`.cpu()` copied: this PyTorch cannot tell when a storage is written",
     "export.copied.view": "`.cpu()` copied: gaps, or less than half of the buffer",
     "export.live": "cpu storages that share or took over a device buffer's memory now",
@@ -81,16 +81,19 @@ MEANINGS = {
 }
 
 _FIGURE = re.compile(r'\b(counter|gauge|timer)\(\s*(?:c10::str\(\s*)?"([^"]+)"\s*([+,)])')
+_PAIR = re.compile(r'\bCopyFigures\s+\w+\s*[({]\s*"([^"]+)"')
 _PATH = re.compile(r'\bTransferFigures\s+\w+\s*[({]\s*"([^"]+)"')
 
 
 def found_in(root: Path) -> dict[str, str]:
-    """Name to kind: counter, gauge, timer, or path (`.calls`, `.bytes` and `.seconds`)."""
+    """Name to kind: counter, gauge, timer, pair (`.calls` and `.bytes`), or path (a pair and
+    `.seconds`)."""
     names = {}
     for path in sorted((root / "cpp").rglob("*.[hc]*")):
         code = re.sub(r"//.*", "", path.read_text())
         for kind, name, following in _FIGURE.findall(code):
             names[name if following == ")" else name + "*"] = kind
+        names |= dict.fromkeys(_PAIR.findall(code), "pair")
         names |= dict.fromkeys(_PATH.findall(code), "path")
     # What a path has already is no figure of its own.
     paths = [name for name, kind in names.items() if kind == "path"]
@@ -112,6 +115,8 @@ def table(root: Path) -> list[str]:
         keys, kinds = f"`{key}`", kind
         if kind == "path":
             keys, kinds = f"`{key}.calls`, `.bytes`, `.seconds`", "counters, timer"
+        if kind == "pair":
+            keys, kinds = f"`{key}.calls`, `.bytes`", "counters"
         if kind == "timer":
             keys += f", `{key}.calls`"
         rows.append(f"| {keys} | {kinds} | {MEANINGS[name]} |")
