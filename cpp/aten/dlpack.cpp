@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "aten/copy_figures.h"
+#include "aten/dtype_policy.h"
 #include "aten/errors.h"
 #include "aten/storage.h"
 #include "aten/tensor.h"
@@ -182,6 +183,9 @@ DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> 
                               std::optional<bool> copy) {
   check_exportable(tensor);
   const DLDevice own = dlpack_device(tensor);
+  TORCH_CHECK_BUFFER(!is_narrowed(tensor.scalar_type()), "export a ", tensor.scalar_type(),
+                     " tensor by DLPack: the device holds it in fewer bits, so its memory is not "
+                     "what the dtype says; move it to the cpu first");
   TORCH_CHECK_BUFFER(
       !device || (device->device_type == own.device_type && device->device_id == own.device_id),
       "export a tensor by DLPack: it is not on the device that is asked for; got DLPack device (",

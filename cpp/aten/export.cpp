@@ -1,6 +1,7 @@
 #include "aten/export.h"
 
 #include "aten/copy_figures.h"
+#include "aten/dtype_policy.h"
 #include "aten/shared_storage.h"
 #include "aten/storage.h"
 #include "aten/tensor.h"
@@ -16,6 +17,7 @@ struct Figures {
   transfer::TransferFigures all{"transfer.device_to_host"};
   transfer::TransferFigures adopted{"transfer.device_to_host.adopted"};
   CopyFigures device{"export.copied.device"};
+  CopyFigures dtype{"export.copied.dtype"};
   CopyFigures pending{"export.copied.pending"};
   CopyFigures view{"export.copied.view"};
   CopyFigures layout{"export.copied.layout"};
@@ -31,6 +33,7 @@ Figures& figures() {
 // Why the tensor's shape asks for a copy; null if it does not.
 CopyFigures* objection(const at::Tensor& tensor, at::MemoryFormat format) {
   if (!TORCH_PJRT_CAN_SHARE_STORAGE) return &figures().torch;
+  if (is_narrowed(tensor.scalar_type())) return &figures().dtype;
   if (tensor.is_conj() || tensor.is_neg()) return &figures().layout;
   if (!tensor.is_non_overlapping_and_dense()) return &figures().view;
   if (format != at::MemoryFormat::Preserve && !tensor.is_contiguous(format)) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 
 #include "base/blocking_region.h"
 #include "base/metrics.h"
@@ -13,6 +14,7 @@
 #include "graph/lock.h"
 #include "transfer/deferred_copies.h"
 #include "transfer/device_to_host.h"
+#include "transfer/host_addressing.h"
 
 namespace torch_pjrt::graph {
 namespace {
@@ -68,6 +70,19 @@ void trace_until(const pjrt::Event& complete, std::chrono::steady_clock::time_po
   } catch (const pjrt::Error&) {
     note(nullptr);  // too short in the trace; the results are not lost for that
   }
+}
+
+// In place where the host can: these bytes are ours, and no transfer that a user asked for.
+void read_flags(const pjrt::Client& client, const pjrt::Buffer& buffer,
+                std::vector<uint8_t>& flags) {
+  if (transfer::uses_host_memory(client)) {
+    buffer.ready_event().await("read the device's checks");
+    std::memcpy(flags.data(), buffer.device_pointer(), flags.size());
+    return;
+  }
+  const auto count = static_cast<int64_t>(flags.size());
+  transfer::device_to_host(client, buffer,
+                           {.data = flags.data(), .dimensions = std::span(&count, 1)});
 }
 
 FailurePtr failure_of(const pjrt::Error& error) {
@@ -517,10 +532,8 @@ void Executor::raise_failed_checks() {
     const PendingChecks checks = std::move(pending.front());
     pending.pop_front();
     std::vector<uint8_t> failed(checks.operators.size());
-    const int64_t count = static_cast<int64_t>(failed.size());
     try {
-      transfer::device_to_host(*client_, checks.flags->buffer,
-                               {.data = failed.data(), .dimensions = std::span(&count, 1)});
+      read_flags(*client_, checks.flags->buffer, failed);
     } catch (const pjrt::Error&) {
       // The program itself failed: its outputs say so, and nothing else.
       if (!computes(checks.flags->buffer)) continue;

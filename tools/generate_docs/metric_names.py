@@ -27,6 +27,7 @@ MEANINGS = {
     "execute.seconds": "time in which executions were prepared and launched",
     "export.copied.alias": "`.cpu()` copied: others may write the memory, through DLPack",
     "export.copied.device": "`.cpu()` copied: the host cannot address the device's memory",
+    "export.copied.dtype": "`.cpu()` copied: the device holds the dtype in fewer bits",
     "export.copied.layout": "`.cpu()` copied: another memory format, or a conjugate or negative",
     "export.copied.pending": "`.cpu()` copied: not computed yet, and non_blocking=True asks not to wait",
     "export.copied.torch": "`.cpu()` copied: this PyTorch cannot tell when a storage is written",
