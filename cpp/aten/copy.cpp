@@ -154,6 +154,20 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> format)
   return cast(self, self.scalar_type(), format.value_or(at::MemoryFormat::Preserve));
 }
 
+at::Tensor copy_to_cpu(const at::Tensor& self, c10::ScalarType dtype, at::MemoryFormat format,
+                       bool non_blocking) {
+  if (dtype == self.scalar_type()) {
+    at::Tensor shared = export_to_cpu(self, format, non_blocking);
+    if (shared.defined()) return shared;
+  }
+  const at::TensorOptions options = at::TensorOptions().dtype(dtype).device(at::kCPU);
+  const auto strides = strides_for(self, format);
+  at::Tensor copy = strides ? at::empty_strided(self.sizes(), *strides, options)
+                            : at::empty(self.sizes(), options);
+  copy_tensor(self, copy, non_blocking);
+  return copy;
+}
+
 at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
                    std::optional<at::Layout> layout, std::optional<at::Device> device,
                    std::optional<bool> pin_memory, bool non_blocking,
@@ -167,7 +181,7 @@ at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
   }
   // PyTorch's own makes a row-major tensor first, since it takes xla for a device without strides.
   const bool from_cpu = self.device().is_cpu() && device && device->is_xla() &&
-                        self.layout() == at::kStrided && self.numel() != 0 &&
+                        self.layout() == at::kStrided &&
                         layout.value_or(at::kStrided) == at::kStrided && !self.is_quantized() &&
                         !pin_memory.value_or(false);
   if (from_cpu) {
@@ -176,15 +190,13 @@ at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
                          format.value_or(at::MemoryFormat::Preserve), non_blocking);
     });
   }
-  const bool is_export = self.device().is_xla() && device && device->is_cpu() &&
-                         dtype.value_or(self.scalar_type()) == self.scalar_type() &&
-                         layout.value_or(at::kStrided) == at::kStrided &&
-                         !pin_memory.value_or(false);
-  if (is_export) {
-    at::Tensor shared = translate_errors([&] {
-      return export_to_cpu(self, format.value_or(at::MemoryFormat::Preserve), non_blocking);
+  const bool to_cpu = self.device().is_xla() && device && device->is_cpu() &&
+                      layout.value_or(at::kStrided) == at::kStrided && !pin_memory.value_or(false);
+  if (to_cpu) {
+    return translate_errors([&] {
+      return copy_to_cpu(self, dtype.value_or(self.scalar_type()),
+                         format.value_or(at::MemoryFormat::Preserve), non_blocking);
     });
-    if (shared.defined()) return shared;
   }
   return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, format);
 }
@@ -235,6 +247,12 @@ at::Tensor copy_to_new(const at::Tensor& src, c10::ScalarType dtype, graph::Exec
   transfer::DeferredCopies::wait();  // one may be on its way into the source
   const auto strides = strides_for(src, format);
   const at::IntArrayRef target = strides ? at::IntArrayRef(*strides) : at::IntArrayRef();
+  if (src.numel() == 0) {
+    const c10::Device device(c10::kXLA, static_cast<c10::DeviceIndex>(executor.index()));
+    const at::TensorOptions options = at::TensorOptions().dtype(dtype).device(device);
+    return strides ? at::empty_strided(src.sizes(), *strides, options)
+                   : at::empty(src.sizes(), options);
+  }
   return uploaded_tensor(executor, upload(src, dtype, target, executor, non_blocking), dtype,
                          src.sizes(), target);
 }

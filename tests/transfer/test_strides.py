@@ -96,3 +96,14 @@ def test_the_source_may_change_after_the_call():
         moved = tensor.to("xla")
         tensor.fill_(7)
         assert (moved.cpu() == 1).all()
+
+
+@pytest.mark.parametrize(
+    "sizes, strides", [((3, 0, 5), (0, 12, 1)), ((5, 3), (1, 5)), ((0, 3), (1, 0))]
+)
+def test_copies_keep_the_strides_of_small_and_of_empty_tensors(sizes, strides):
+    source = torch.arange(400.0).as_strided(sizes, strides)
+    device = torch.arange(400.0, device="xla").as_strided(sizes, strides)
+    for copy in (source.to("xla"), device.cpu(), device.clone(), device.cpu().to(torch.float64)):
+        assert copy.stride() == source.clone().stride()
+    assert device.to("cpu", torch.float64).stride() == source.to(torch.float64).stride()
