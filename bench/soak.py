@@ -17,6 +17,8 @@ from pathlib import Path
 
 import table
 
+# The shapes that are computed with.
+COMPUTED = ((7,), (64, 33), (512, 512))
 # What allocators may still take once warm: 3 % and 24 MiB.
 GROWTH, SLACK_MIB = 1.03, 24.0
 
@@ -94,6 +96,9 @@ class Mover:
             for got, wanted in zip(self._transfer.to_host(devices), sources, strict=True):
                 self.check(got, wanted)
         elif kind == 2:
+            # Each shape is a program, which the process keeps: always the same ones.
+            sources = [torch.randint(0, 100, shape).float() for shape in COMPUTED]
+            devices = [x.to("xla", non_blocking=True) for x in sources]
             results = [(x + x).to("cpu", non_blocking=True) for x in devices]
             if pick.random() < 0.5:
                 return  # cancelled: dropped on their way
