@@ -140,8 +140,9 @@ def assert_same(what, found, expected):
     for f, e in zip(tensors(found), tensors(expected), strict=True):
         if f.layout != torch.strided or f.is_quantized:
             continue
+        # BLAS with several threads does not add in the same order each time.
         torch.testing.assert_close(
-            f.detach(), e.detach(), rtol=0, atol=0, equal_nan=True, msg=lambda m: f"{what}: {m}"
+            f.detach(), e.detach(), equal_nan=True, msg=lambda m: f"{what}: {m}"
         )
 
 
