@@ -64,3 +64,14 @@ def test_a_short_soak_finds_no_wrong_value(tmp_path):
     (row,) = rows(tmp_path, "soak.py", "--minutes", "0.1")
     assert row["rounds"] > 10
     assert (row["wrong"], row["errors"], row["in flight at end"]) == (0, None, 0)
+
+
+def test_crossings_are_measured_and_a_misaligned_import_copies_once(tmp_path):
+    found = rows(tmp_path, "zero_copy.py", "--rounds", "3", "--width", "64")
+    assert {row["what"] for row in found} >= {
+        "xla to cpu, 64 MiB",
+        "cpu to xla, 64 MiB",
+        "misaligned import, 64 MiB",
+        "training step with 4 crossings",
+    }
+    assert all(row["us"] > 0 and row["reference us"] > 0 for row in found)
