@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/metrics.h"
@@ -22,6 +23,7 @@ Recorder& recorder() noexcept {
 }
 
 std::atomic<bool> tracing{false};
+std::atomic<int> expected_work{0};
 std::atomic<const RangeHooks*> range_hooks{nullptr};
 
 uint64_t this_thread() noexcept {
@@ -81,6 +83,10 @@ void start_tracing() {
 }
 
 std::vector<TraceEvent> stop_tracing() {
+  // A device tells of its end on a thread of its own, perhaps after those who waited for it.
+  for (int i = 0; i < 1000 && expected_work.load() > 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   std::vector<TraceEvent> events;
   {
     Recorder& all = recorder();
@@ -95,7 +101,10 @@ std::vector<TraceEvent> stop_tracing() {
 void trace_work(const char* name, const char* track, std::chrono::steady_clock::time_point start,
                 std::chrono::steady_clock::time_point end) noexcept {
   if (is_tracing()) add({name, nullptr, -1, 0, track, start, end});
+  expected_work.fetch_sub(1);
 }
+
+void expect_work() noexcept { expected_work.fetch_add(1); }
 
 void TraceRange::begin(const char* name) noexcept {
   name_ = name;

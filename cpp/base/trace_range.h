@@ -35,15 +35,17 @@ void set_range_hooks(const RangeHooks* hooks) noexcept;
 // trace.dropped, after kMostTraceEvents.
 constexpr size_t kMostTraceEvents = size_t{1} << 20;
 void start_tracing();
-// Ends it and returns the events, in order of their ends.
+// Ends it and returns the events, in order of their ends. Waits up to a second for work that was
+// expected and is not told of yet.
 std::vector<TraceEvent> stop_tracing();
 bool is_tracing() noexcept;
 
 // The events as Chrome's trace format, which Perfetto reads.
 std::string chrome_trace(const std::vector<TraceEvent>& events);
 
-// For work that ends elsewhere, such as on a device: adds an event if tracing is on. Takes a leaf
-// lock only.
+// For work that ends elsewhere, such as on a device: each call of the first is followed by one of
+// the second, which adds an event if tracing is on and takes a leaf lock only.
+void expect_work() noexcept;
 void trace_work(const char* name, const char* track, std::chrono::steady_clock::time_point start,
                 std::chrono::steady_clock::time_point end) noexcept;
 

@@ -65,6 +65,7 @@ void trace_until(const pjrt::Event& complete, std::chrono::steady_clock::time_po
   const auto note = [launched, track](const pjrt::Error*) noexcept {
     base::trace_work("program", track, launched, std::chrono::steady_clock::now());
   };
+  base::expect_work();
   try {
     complete.on_ready(note);
   } catch (const pjrt::Error&) {

@@ -27,6 +27,7 @@ TEST(TraceRangeTest, CollectsRangesOfEveryThreadWhileItIsOn) {
     std::thread([] { TraceRange inner("inner"); }).join();
   }
   const auto now = std::chrono::steady_clock::now();
+  expect_work();
   trace_work("execute", "xla:0", now, now);
   const std::vector<TraceEvent> events = stop_tracing();
   {
