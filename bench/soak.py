@@ -1,4 +1,4 @@
-"""Transfers of random sizes, layouts and dtypes from several threads: every value right, memory flat.
+"""Transfers of random sizes, layouts and dtypes from threads: every value right, memory flat.
 
     python bench/soak.py [--minutes 10]
 
@@ -7,6 +7,7 @@ results before they are there, fails on purpose, and collects garbage. Every val
 is compared.
 """
 
+import contextlib
 import gc
 import random
 import resource
@@ -106,10 +107,8 @@ class Mover:
             for got, wanted in zip(results, sources, strict=True):
                 self.check(got, wanted + wanted)
         elif kind == 3:
-            try:
+            with contextlib.suppress(TypeError):
                 torch.ones(3, dtype=torch.complex32).to("xla")
-            except TypeError:
-                pass
             self.check(devices[0].cpu(), sources[0])
         elif kind == 4:
             for device, source in zip(devices, sources, strict=True):

@@ -50,7 +50,10 @@ class Jax:
         return self._jax.device_put(arrays)
 
     def to_device(self, arrays):
-        return self._jax.block_until_ready(self._jax.device_put(arrays))
+        """Copies, as `.to` makes them. `device_put` shares NumPy memory that is aligned."""
+        if isinstance(arrays, list):
+            return self._jax.block_until_ready(self._jax.device_put(arrays))
+        return self._jax.block_until_ready(self._jax.numpy.array(arrays, copy=True))
 
     def to_device_as(self, array, dtype):
         import ml_dtypes

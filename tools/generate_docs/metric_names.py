@@ -29,7 +29,7 @@ MEANINGS = {
     "export.copied.device": "`.cpu()` copied: the host cannot address the device's memory",
     "export.copied.dtype": "`.cpu()` copied: the device holds the dtype in fewer bits",
     "export.copied.layout": "`.cpu()` copied: another memory format, or a conjugate or negative",
-    "export.copied.pending": "`.cpu()` copied: not computed yet, and non_blocking=True asks not to wait",
+    "export.copied.pending": "`.cpu()` copied: not computed yet, and non_blocking=True is asked",
     "export.copied.torch": "`.cpu()` copied: this PyTorch cannot tell when a storage is written",
     "export.copied.view": "`.cpu()` copied: gaps, or less than half of the buffer",
     "export.live": "cpu storages that share or took over a device buffer's memory now",
