@@ -46,3 +46,9 @@ def test_cholesky_solve_and_inverse():
     b = torch.randn(3, 2)
     compare(lambda b, f: torch.cholesky_solve(b, f).contiguous(), b, factor, tolerance=1e-3)
     compare(lambda f: torch.cholesky_inverse(f).contiguous(), factor, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("sizes", [(2, 0, 0), (0, 0), (0, 3, 3)])
+def test_cholesky_of_nothing_succeeds(sizes):
+    compare(torch.linalg.cholesky_ex, torch.zeros(sizes))
+    compare(torch.linalg.cholesky, torch.zeros(sizes))

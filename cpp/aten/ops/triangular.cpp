@@ -38,7 +38,8 @@ void emit_cholesky_ex(Emission& e) {
   const int64_t size = l.dimension(-1);
   const Operand first =
       b.reduce(b.select(bad, row, size), graph::Reducer::kMinimum, {l.rank() - 2, l.rank() - 1});
-  e.result(1, b.select(b.equal(first, size), 0, b.add(first, 1)));
+  // Beyond the size where all is well: of an empty matrix it is the greatest integer.
+  e.result(1, b.select(b.greater_equal(first, size), 0, b.add(first, 1)));
 }
 
 void check_square(const at::Tensor& self, const char* name) {
