@@ -12,7 +12,7 @@ find_package(Threads REQUIRED)
 set(_kernels strided_copy array_pieces transfer_threads)
 list(TRANSFORM _kernels PREPEND "${PROJECT_SOURCE_DIR}/cpp/transfer/")
 list(TRANSFORM _kernels APPEND ".cpp")
-add_executable(strided_copy_fuzzer "${PROJECT_SOURCE_DIR}/tests/cpp/fuzz/strided_copy_fuzzer.cpp"
+add_executable(strided_copy_fuzzer "${PROJECT_SOURCE_DIR}/tests/cpp/transfer/strided_copy_fuzzer.cpp"
                                    ${_kernels})
 target_include_directories(strided_copy_fuzzer PRIVATE "${PROJECT_SOURCE_DIR}/cpp")
 target_link_libraries(strided_copy_fuzzer PRIVATE Threads::Threads)

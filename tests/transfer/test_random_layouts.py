@@ -1,7 +1,7 @@
 """Thousands of random layouts, dtypes and sizes go to the device and back as NumPy sees them.
 
 The kernels alone are compared with a naive loop on 20,000 layouts in tests/cpp/transfer, and on as
-many by tests/cpp/fuzz.
+many by tests/cpp/transfer/strided_copy_fuzzer.cpp.
 """
 
 import random
