@@ -227,11 +227,7 @@ void with_host_view(const at::Tensor& tensor, const std::function<void(const at:
     executor.raise_failed_checks();
     return use(host.to(tensor.scalar_type()));
   }
-  // The bytes of a storage are the same for every dtype that views it: no program is needed.
-  graph::Value contents = cell_of(*tensor.storage().unsafeGetStorageImpl()).get();
-  const int64_t needed = static_cast<int64_t>(tensor.storage().nbytes());
-  if (!contents || contents.type().byte_count() < needed) contents = contents_of(tensor);
-  const graph::SharedBufferPtr buffer = executor.buffer(std::move(contents));
+  const graph::SharedBufferPtr buffer = executor.buffer(storage_value(tensor));
   buffer->buffer.ready_event().await("read a tensor");
   executor.raise_failed_checks();
   auto* data = static_cast<char*>(buffer->buffer.device_pointer()) +

@@ -17,6 +17,7 @@ graph::Value storage_value(const at::Tensor& tensor);
 // Undefined when the tensor has to be copied; a pair of counters export.copied.<reason> says why:
 //   device  the host cannot address the device's memory
 //   pending it is not computed yet, and `non_blocking` asks not to wait
+//   dtype   the device holds the dtype in fewer bits (see dtype_policy.h)
 //   view    a view with gaps, or of less than half of its buffer, which the alias would pin whole
 //   layout  another memory format or a resolved conjugate or negative is asked for
 //   alias   others may write the memory (an explicit alias by DLPack)

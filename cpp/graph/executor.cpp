@@ -303,16 +303,19 @@ void Executor::compute_starts() {
   {
     RecordingLock lock(recording_mutex());
     std::vector<Trace::Root> starts;
+    std::vector<Cell*> started;
     pending_.for_each([&](Cell& cell) {
       const Value& start = cell.start();
-      if (start && start.node->is_operation() && start.node->reference_count() > 1) {
+      if (!start) return;
+      if (start.node->is_operation() && start.node->reference_count() > 1) {
         starts.push_back({start});
-      } else if (start) {
+        started.push_back(&cell);
+      } else {
         released.push_back(cell.take_start());
       }
     });
     if (starts.size() < kFewestStarts) {
-      pending_.for_each([&](Cell& cell) { released.push_back(cell.take_start()); });
+      for (Cell* cell : started) released.push_back(cell->take_start());
       return;
     }
     trace = std::make_unique<Trace>(std::move(starts), number_width_, /*donate=*/false,
@@ -371,6 +374,7 @@ void Executor::run_again(std::vector<Value> roots) {
   {
     RecordingLock lock(recording_mutex());
     std::vector<Trace::Root> again;
+    again.reserve(roots.size());
     for (Value& root : roots) again.push_back({std::move(root)});
     trace =
         std::make_unique<Trace>(std::move(again), number_width_, /*donate=*/false, number_sharing_);
@@ -511,6 +515,7 @@ bool Executor::is_idle() noexcept {
   return in_flight_.empty();
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a value that is moved in is given up
 SharedBufferPtr Executor::buffer(Value value) {
   SharedBuffer::check_not_forked();
   SharedBufferPtr buffer;

@@ -50,21 +50,8 @@ def compare_training(make_optimizer, make_step):
         torch.testing.assert_close(mine.cpu(), its, rtol=1e-3, atol=1e-4)
 
 
-def optimizer_outside(compile_):
+def forward_compiled(compile_, update):
     run = compile_(forward)
-
-    def step(module, optimizer, x, y):
-        optimizer.zero_grad()
-        loss = run(module, x, y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
-
-
-def optimizer_compiled(compile_):
-    run, update = compile_(forward), compile_(lambda optimizer: optimizer.step())
 
     def step(module, optimizer, x, y):
         optimizer.zero_grad()
@@ -74,6 +61,14 @@ def optimizer_compiled(compile_):
         return loss
 
     return step
+
+
+def optimizer_outside(compile_):
+    return forward_compiled(compile_, lambda optimizer: optimizer.step())
+
+
+def optimizer_compiled(compile_):
+    return forward_compiled(compile_, compile_(lambda optimizer: optimizer.step()))
 
 
 def whole_step_compiled(compile_):

@@ -31,6 +31,17 @@ SKIPPED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty"
 OPERATORS = [op for op in op_db if op.name not in SKIPPED][:: 1 if ALL else 8]
 
 
+def has_storage(value):
+    return value.layout == torch.strided and value.numel() != 0 and not value.is_quantized
+
+
+def storage_copy(value):
+    """The tensor without autograd and lazy bits, and a copy of all of its storage, flat."""
+    source = value.detach().resolve_conj().resolve_neg()
+    elements = source.untyped_storage().nbytes() // source.element_size()
+    return source, torch.as_strided(source, (elements,), (1,), 0).clone()
+
+
 class Shared:
     """Turns tensors into twins that share device memory, and knows what the device must hold."""
 
@@ -41,11 +52,9 @@ class Shared:
     def __call__(self, value):
         if not isinstance(value, torch.Tensor):
             return value
-        if value.layout != torch.strided or value.numel() == 0 or value.is_quantized:
+        if not has_storage(value):
             return value.clone()
-        source = value.detach().resolve_conj().resolve_neg()
-        elements = source.untyped_storage().nbytes() // source.element_size()
-        whole = torch.as_strided(source, (elements,), (1,), 0).clone()
+        source, whole = storage_copy(value)
         device = whole.to("xla")
         alias = device.cpu()
         assert address(alias) == address(device)
@@ -69,11 +78,9 @@ def plain(value):
     """A twin in memory of its own, with the same strides."""
     if not isinstance(value, torch.Tensor):
         return value
-    if value.layout != torch.strided or value.numel() == 0 or value.is_quantized:
+    if not has_storage(value):
         return value.clone()
-    source = value.detach().resolve_conj().resolve_neg()
-    elements = source.untyped_storage().nbytes() // source.element_size()
-    whole = torch.as_strided(source, (elements,), (1,), 0).clone()
+    source, whole = storage_copy(value)
     twin = whole.as_strided(source.shape, source.stride(), source.storage_offset())
     return twin.requires_grad_(value.requires_grad)
 

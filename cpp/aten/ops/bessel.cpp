@@ -175,31 +175,23 @@ OPERATOR(kY1, "special_bessel_y1", bessel_y<1>(b, x));
 OPERATOR(kSphericalJ0, "special_spherical_bessel_j0", spherical_j0(b, x));
 #undef OPERATOR
 
-// What PyTorch has for float32 and float64 alone.
-template <const Operator& op>
-at::Tensor of_float(const at::Tensor& self) {
-  const c10::ScalarType dtype = float_type(self.scalar_type());
-  check_implemented(dtype == at::kFloat || dtype == at::kDouble, op, dtype);
-  return unary<op, kFloating>(self);
-}
-
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("i0", TORCH_FN((unary<kI0, kFloating>)));
   m.impl("i0_", TORCH_FN((unary_<kI0, kFloating>)));
   m.impl("special_i0e", TORCH_FN((unary<kI0e, kFloating>)));
   m.impl("special_i1", TORCH_FN((unary<kI1, kFloating>)));
   m.impl("special_i1e", TORCH_FN((unary<kI1e, kFloating>)));
-  m.impl("special_modified_bessel_i0", TORCH_FN(of_float<kModifiedI0>));
-  m.impl("special_modified_bessel_i1", TORCH_FN(of_float<kModifiedI1>));
-  m.impl("special_modified_bessel_k0", TORCH_FN(of_float<kModifiedK0>));
-  m.impl("special_modified_bessel_k1", TORCH_FN(of_float<kModifiedK1>));
-  m.impl("special_scaled_modified_bessel_k0", TORCH_FN(of_float<kScaledK0>));
-  m.impl("special_scaled_modified_bessel_k1", TORCH_FN(of_float<kScaledK1>));
-  m.impl("special_bessel_j0", TORCH_FN(of_float<kJ0>));
-  m.impl("special_bessel_j1", TORCH_FN(of_float<kJ1>));
-  m.impl("special_bessel_y0", TORCH_FN(of_float<kY0>));
-  m.impl("special_bessel_y1", TORCH_FN(of_float<kY1>));
-  m.impl("special_spherical_bessel_j0", TORCH_FN(of_float<kSphericalJ0>));
+  m.impl("special_modified_bessel_i0", TORCH_FN(unary_of_float<kModifiedI0>));
+  m.impl("special_modified_bessel_i1", TORCH_FN(unary_of_float<kModifiedI1>));
+  m.impl("special_modified_bessel_k0", TORCH_FN(unary_of_float<kModifiedK0>));
+  m.impl("special_modified_bessel_k1", TORCH_FN(unary_of_float<kModifiedK1>));
+  m.impl("special_scaled_modified_bessel_k0", TORCH_FN(unary_of_float<kScaledK0>));
+  m.impl("special_scaled_modified_bessel_k1", TORCH_FN(unary_of_float<kScaledK1>));
+  m.impl("special_bessel_j0", TORCH_FN(unary_of_float<kJ0>));
+  m.impl("special_bessel_j1", TORCH_FN(unary_of_float<kJ1>));
+  m.impl("special_bessel_y0", TORCH_FN(unary_of_float<kY0>));
+  m.impl("special_bessel_y1", TORCH_FN(unary_of_float<kY1>));
+  m.impl("special_spherical_bessel_j0", TORCH_FN(unary_of_float<kSphericalJ0>));
 }
 
 }  // namespace

@@ -109,6 +109,14 @@ at::Tensor& unary_(at::Tensor& self) {
   return self;
 }
 
+// What PyTorch has for float32 and float64 alone.
+template <const Operator& op>
+at::Tensor unary_of_float(const at::Tensor& self) {
+  const c10::ScalarType dtype = float_type(self.scalar_type());
+  check_implemented(dtype == at::kFloat || dtype == at::kDouble, op, dtype);
+  return unary<op, kFloating>(self);
+}
+
 // A bool result.
 template <const Operator& op>
 at::Tensor unary_test(const at::Tensor& self) {

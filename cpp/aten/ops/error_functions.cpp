@@ -121,19 +121,11 @@ OPERATOR(kNdtri, "special_ndtri", ndtri(b, x));
 OPERATOR(kAiry, "special_airy_ai", airy(b, x));
 #undef OPERATOR
 
-// What PyTorch has for float32 and float64 alone.
-template <const Operator& op>
-at::Tensor of_float(const at::Tensor& self) {
-  const c10::ScalarType dtype = float_type(self.scalar_type());
-  check_implemented(dtype == at::kFloat || dtype == at::kDouble, op, dtype);
-  return unary<op, kFloating>(self);
-}
-
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
-  m.impl("special_erfcx", TORCH_FN(of_float<kScaledErfc>));
-  m.impl("special_log_ndtr", TORCH_FN(of_float<kLogNdtr>));
-  m.impl("special_ndtri", TORCH_FN(of_float<kNdtri>));
-  m.impl("special_airy_ai", TORCH_FN(of_float<kAiry>));
+  m.impl("special_erfcx", TORCH_FN(unary_of_float<kScaledErfc>));
+  m.impl("special_log_ndtr", TORCH_FN(unary_of_float<kLogNdtr>));
+  m.impl("special_ndtri", TORCH_FN(unary_of_float<kNdtri>));
+  m.impl("special_airy_ai", TORCH_FN(unary_of_float<kAiry>));
 }
 
 }  // namespace
