@@ -17,7 +17,8 @@ import table
 
 SIZES = (3000, 10000, 30000)
 ASKED, ASKED_GROWTH = 5.0, 1.2
-CHAOS = Path(__file__).parents[1] / "build" / "plugins" / "chaos" / "libpjrt_chaos.so"
+BUILT = Path(__file__).parents[1] / "build" / "plugins" / "chaos" / "libpjrt_chaos.so"
+CHAOS = Path(os.environ.get("PJRT_CHAOS_LIBRARY", BUILT))
 
 
 def operators(torch) -> list[Callable]:
@@ -96,15 +97,13 @@ def main() -> None:
     table.prepare(options)
     if not CHAOS.exists():
         parser.error(f"{CHAOS} is not there; `make build` makes it")
-    from torch_pjrt import discovery
-
-    os.environ["PJRT_CHAOS_PLUGIN"] = str(discovery.default_plugin().path)
-    os.environ["TORCH_PJRT_PLUGIN"] = str(CHAOS)
-
     import torch
 
     import torch_pjrt
+    from torch_pjrt import discovery
 
+    os.environ["PJRT_CHAOS_PLUGIN"] = str(discovery.default_plugin().path)
+    torch_pjrt.config.set_plugin(str(CHAOS))
     torch_pjrt.config.graph_limit = 10 * max(SIZES)
     calls = operators(torch)
     refuse_to_compile(torch)

@@ -1,6 +1,6 @@
 """Operators and blocks on xla against JAX's jitted equivalents on the CPU, in pairs.
 
-    python bench/operators.py [--only WORD]
+    python bench/operators.py [--only WORD ...]
 
 A time is that of one execution, from launch to ready: inputs are on the device, programs are
 compiled, and what PyTorch records is recorded before the clock starts. Results are compared too.
@@ -133,7 +133,9 @@ def summary(rows: list[dict]) -> list[dict]:
 
 def main() -> None:
     parser = table.options(__doc__)
-    parser.add_argument("--only", metavar="WORD", help="rows whose name has this")
+    parser.add_argument(
+        "--only", metavar="WORD", nargs="+", default=[""], help="names that have one of these"
+    )
     parser.add_argument("--seconds", type=float, default=0.6, help="for each row")
     options = parser.parse_args()
     table.prepare(options)
@@ -149,9 +151,9 @@ def main() -> None:
 
     gc.disable()
     pairs = [*operator_pairs.PAIRS, *block_pairs.PAIRS]
-    chosen = [pair for pair in pairs if not options.only or options.only in pair.name]
+    chosen = [pair for pair in pairs if any(word in pair.name for word in options.only)]
     if not chosen:
-        parser.error(f"--only: no name has {options.only!r}")
+        parser.error(f"--only: no name has {' or '.join(options.only)}")
     rows = [row for pair in chosen for row in rows_of(pair, options.seconds)]
     table.show(rows, options.json)
     print()
