@@ -1,1 +1,1 @@
-"""Work that exists twice, in PyTorch and in JAX, on the same numpy arrays."""
+"""Training steps that exist twice, in PyTorch and in JAX, from the same initial numpy weights."""

@@ -7,13 +7,16 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
 
+#include "aten/accelerators.h"
 #include "aten/copy_figures.h"
 #include "aten/device.h"
 #include "aten/dtype_policy.h"
 #include "aten/errors.h"
 #include "aten/export.h"
+#include "aten/import.h"
 #include "aten/layout.h"
 #include "aten/record.h"
 #include "aten/storage.h"
@@ -62,14 +65,25 @@ std::optional<c10::DimVector> strides_for(const at::Tensor& tensor, at::MemoryFo
 // Whether the memory holds the conjugate or the negative of what the tensor shows.
 bool has_bits(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
 
-// Host to device. A dense tensor in any order of dimensions goes as it lies in memory.
+// `upload` of a tensor on any device.
+graph::Value bring(const at::Tensor& src, c10::ScalarType dtype, at::IntArrayRef target_strides,
+                   const graph::Executor& executor, bool may_hold) {
+  if (src.is_cpu()) return upload(src, dtype, target_strides, executor, may_hold);
+  if (is_accelerator(src.device().type())) {
+    graph::Value value = import_from_accelerator(src, dtype, target_strides, executor);
+    if (value) return value;
+  }
+  return upload(src.cpu(), dtype, target_strides, executor);
+}
+
+// Outside memory to device. A dense tensor in any order of dimensions goes as it lies in memory.
 void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
   graph::Executor& executor = executor_of(dst);
   if (src.numel() == 0) return;
   const bool covers = dst.storage_offset() == 0 && dst.is_non_overlapping_and_dense() &&
                       dst.nbytes() == dst.storage().nbytes() && !has_bits(dst);
   if (!covers) {
-    graph::Value value = upload(src, dst.scalar_type(), {}, executor, non_blocking);
+    graph::Value value = bring(src, dst.scalar_type(), {}, executor, non_blocking);
     if (src.sizes() != dst.sizes()) {
       value = cast_value(make_tensor(executor, std::move(value), dst.scalar_type()),
                          dst.scalar_type(), dst.sizes());
@@ -78,7 +92,7 @@ void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_block
   }
   const at::IntArrayRef strides = dst.is_contiguous() ? at::IntArrayRef() : dst.strides();
   cell_of(*dst.storage().unsafeGetStorageImpl())
-      .set(upload(src.expand(dst.sizes()), dst.scalar_type(), strides, executor, non_blocking));
+      .set(bring(src.expand(dst.sizes()), dst.scalar_type(), strides, executor, non_blocking));
 }
 
 // Leaves the copy to a thread that waits for the device; false where it is ready.
@@ -168,6 +182,21 @@ at::Tensor copy_to_cpu(const at::Tensor& self, c10::ScalarType dtype, at::Memory
   return copy;
 }
 
+// To the accelerator in whose memory the device computes, or any other by way of the host.
+at::Tensor copy_to_accelerator(const at::Tensor& self, c10::ScalarType dtype, c10::Device device,
+                               at::MemoryFormat format) {
+  const at::Tensor source = dtype == self.scalar_type() ? self : cast(self, dtype, format);
+  at::Tensor shared = export_to_accelerator(source, device, format);
+  if (shared.defined()) return shared;
+  return copy_to_cpu(self, dtype, format, false).to(device);
+}
+
+// The current one if it has no number.
+c10::Device with_index(c10::Device device) {
+  if (device.has_index()) return device;
+  return c10::impl::VirtualGuardImpl(device.type()).getDevice();
+}
+
 at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
                    std::optional<at::Layout> layout, std::optional<at::Device> device,
                    std::optional<bool> pin_memory, bool non_blocking,
@@ -195,6 +224,23 @@ at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
   if (to_cpu) {
     return translate_errors([&] {
       return copy_to_cpu(self, dtype.value_or(self.scalar_type()),
+                         format.value_or(at::MemoryFormat::Preserve), non_blocking);
+    });
+  }
+  const bool to_accelerator = self.device().is_xla() && device && is_accelerator(device->type()) &&
+                              layout.value_or(at::kStrided) == at::kStrided;
+  if (to_accelerator) {
+    return translate_errors([&] {
+      return copy_to_accelerator(self, dtype.value_or(self.scalar_type()), with_index(*device),
+                                 format.value_or(at::MemoryFormat::Preserve));
+    });
+  }
+  const bool from_accelerator = is_accelerator(self.device().type()) && device &&
+                                device->is_xla() && self.layout() == at::kStrided &&
+                                layout.value_or(at::kStrided) == at::kStrided;
+  if (from_accelerator) {
+    return translate_errors([&] {
+      return copy_to_new(self, dtype.value_or(self.scalar_type()), executor_of(*device),
                          format.value_or(at::MemoryFormat::Preserve), non_blocking);
     });
   }
@@ -249,7 +295,7 @@ at::Tensor copy_to_new(const at::Tensor& src, c10::ScalarType dtype, graph::Exec
     return strides ? at::empty_strided(src.sizes(), *strides, options)
                    : at::empty(src.sizes(), options);
   }
-  return uploaded_tensor(executor, upload(src, dtype, target, executor, non_blocking), dtype,
+  return uploaded_tensor(executor, bring(src, dtype, target, executor, non_blocking), dtype,
                          src.sizes(), target);
 }
 
@@ -261,15 +307,16 @@ void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking
   if (dst.device().is_xla()) at::assert_no_internal_overlap(dst);
   const at::Tensor source = src.sizes() == dst.sizes() ? src : src.expand(dst.sizes());
   if (!dst.device().is_xla()) {
-    TORCH_CHECK(dst.device().is_cpu(), "copy from xla to ", dst.device(),
-                ": only cpu is reached directly; copy to cpu first");
-    return copy_to_host(source, dst, non_blocking);
+    if (dst.is_cpu()) return copy_to_host(source, dst, non_blocking);
+    dst.copy_(copy_to_accelerator(source, source.scalar_type(), dst.device(),
+                                  at::MemoryFormat::Preserve));
+    return;
   }
   if (source.device().is_xla()) {
     if (&executor_of(source) != &executor_of(dst)) return copy_between_devices(source, dst);
     return write(dst, cast_value(src, dst.scalar_type(), dst.sizes()));
   }
-  copy_to_device(src.device().is_cpu() ? src : src.cpu(), dst, non_blocking);
+  copy_to_device(src, dst, non_blocking);
 }
 
 at::Tensor cast(const at::Tensor& tensor, c10::ScalarType dtype, at::MemoryFormat format) {
@@ -295,5 +342,10 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("_to_copy", TORCH_FN(to_copy));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
 }
+
+// Of two backends PyTorch asks the one that it lists last, and it lists these after xla. Their
+// tensors' other copies go on as they would without this.
+TORCH_LIBRARY_IMPL(aten, XPU, m) { m.impl("_to_copy", TORCH_FN(to_copy)); }
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_to_copy", TORCH_FN(to_copy)); }
 
 }  // namespace torch_pjrt::aten

@@ -21,7 +21,7 @@ void with_host_view(const at::Tensor& tensor, const std::function<void(const at:
 // complete after synchronize(), where its error comes too.
 void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking);
 
-// A new xla tensor with the elements of a strided cpu tensor that has any, in one pass.
+// A new xla tensor with the elements of a strided tensor of another device, in one pass.
 at::Tensor copy_to_new(const at::Tensor& src, c10::ScalarType dtype, graph::Executor& executor,
                        at::MemoryFormat format, bool non_blocking = false);
 

@@ -1,19 +1,26 @@
 #include "aten/dlpack.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/strides.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "aten/accelerator_order.h"
+#include "aten/accelerators.h"
+#include "aten/copy.h"
 #include "aten/copy_figures.h"
 #include "aten/dtype_policy.h"
 #include "aten/errors.h"
+#include "aten/export.h"
 #include "aten/storage.h"
 #include "aten/tensor.h"
 #include "aten/types.h"
 #include "base/blocking_region.h"
-#include "graph/emission.h"
+#include "pjrt/stream_extension.h"
+#include "transfer/device_view.h"
 #include "transfer/host_addressing.h"
 #include "transfer/host_memory_pool.h"
 #include "transfer/host_to_device.h"
@@ -46,10 +53,6 @@ void check_exportable(const at::Tensor& tensor) {
   TORCH_CHECK_BUFFER(!tensor.is_neg(), "export a tensor by DLPack: its memory holds the negative ",
                      "of what it shows; use tensor.resolve_neg()");
 }
-
-// The same elements in a buffer of their own.
-constexpr graph::Operator kUnshare{"torch_pjrt::unshare",
-                                   [](graph::Emission& e) { e.result(e.operand(0)); }};
 
 // The storage's value as device data that its cell holds.
 graph::Value data_of(const at::Tensor& tensor, graph::Executor& executor) {
@@ -106,7 +109,7 @@ OutsideAlias alias_of(const at::Tensor& tensor, graph::Executor& executor) {
     const graph::Value value = data_of(tensor, executor);
     OutsideAlias alias(executor.buffer(value));
     if (is_its_own(value, alias.buffer())) return alias;
-    const graph::Value own{graph::Node::operation(kUnshare, {&value, 1}, {}, value.type()), 0};
+    const graph::Value own = unshared(value);
     if (cell_of(*tensor.storage().unsafeGetStorageImpl()).set_if(value, own)) {
       figures().unshared.add(static_cast<size_t>(value.type().byte_count()));
     }
@@ -127,6 +130,12 @@ DlpackExport copied(const at::Tensor& tensor, const void* data) {
   return result;
 }
 
+// On the device, row-major.
+at::Tensor own_copy(const at::Tensor& tensor) {
+  figures().asked.add(tensor.nbytes());
+  return make_tensor(executor_of(tensor), unshared(value_of(tensor)), tensor.scalar_type());
+}
+
 // Elements from the first to the last one in memory; 0 when strides are negative.
 int64_t span_of_elements(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
   int64_t last = 0;
@@ -137,14 +146,56 @@ int64_t span_of_elements(std::span<const int64_t> sizes, std::span<const int64_t
   return last + 1;
 }
 
+bool same_device(DLDevice a, DLDevice b) {
+  return a.device_type == b.device_type && a.device_id == b.device_id;
+}
+
+// Whether the array lies on the accelerator in whose memory the device computes.
+bool is_on_accelerator(const graph::Executor& executor, const dlpack::ImportedTensor& source) {
+  if (source.device().device_type == kDLCPU) return false;
+  const auto own = dlpack_accelerator(executor);
+  return own && same_device(*own, source.device());
+}
+
 // Why the array's memory cannot be a storage of the device; null if it can.
-CopyFigures* objection(const pjrt::Client& client, const dlpack::ImportedTensor& source,
+CopyFigures* objection(const graph::Executor& executor, const dlpack::ImportedTensor& source,
                        const transfer::HostSource& flat, int64_t count) {
-  if (source.device().device_type != kDLCPU || !transfer::uses_host_memory(client)) {
-    return &figures().device;
-  }
+  const bool in_host_memory =
+      source.device().device_type == kDLCPU && transfer::uses_host_memory(*executor.client());
+  if (!in_host_memory && !is_on_accelerator(executor, source)) return &figures().device;
   if (flat.dimensions[0] == 0 || flat.dimensions[0] > 2 * count) return &figures().view;
-  return transfer::can_adopt(client, flat) ? nullptr : &figures().misaligned;
+  const bool aligned = reinterpret_cast<uintptr_t>(flat.data) % 64 == 0;
+  return aligned ? nullptr : &figures().misaligned;
+}
+
+pjrt::Buffer adopt(const graph::Executor& executor, dlpack::ImportedTensor source,
+                   const transfer::HostSource& array) {
+  const pjrt::Client& client = *executor.client();
+  if (!is_on_accelerator(executor, source)) {
+    return transfer::adopt(client, executor.device(), array, transfer::hold(std::move(source)));
+  }
+  const auto companion = companion_of(executor);
+  const intptr_t stream =
+      companion ? order_device_after(executor, *companion) : dlpack_stream(executor).value_or(0);
+  return transfer::view_device_memory(client, executor.device(), array.data,
+                                      {array.type, array.dimensions},
+                                      transfer::hold(std::move(source)), stream);
+}
+
+// The array as PyTorch's, which copies it on the accelerator.
+at::Tensor copy_on_accelerator(dlpack::ImportedTensor source, graph::Executor& executor,
+                               c10::ScalarType dtype, at::IntArrayRef sizes,
+                               at::IntArrayRef strides) {
+  const c10::Device device = companion_of(executor).value();
+  const at::Tensor array = at::for_blob(source.data(), sizes)
+                               .strides(strides)
+                               .options(at::TensorOptions().dtype(dtype).device(device))
+                               .target_device(device)
+                               .make_tensor();
+  at::Tensor copy = copy_to_new(array, dtype, executor, at::MemoryFormat::Contiguous);
+  release_after_streams(transfer::hold(std::move(source)),
+                        c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  return copy;
 }
 
 at::Tensor tensor_of(graph::Executor& executor, graph::SharedBufferPtr buffer, graph::Type type,
@@ -171,36 +222,59 @@ at::Tensor copy_of(const transfer::HostSource& source, graph::Executor& executor
 
 DLDevice dlpack_device(const at::Tensor& tensor) {
   const graph::Executor& executor = executor_of(tensor);
-  TORCH_CHECK_BUFFER(transfer::uses_host_memory(*executor.client()), "find the DLPack device of ",
-                     tensor.device(),
+  if (transfer::uses_host_memory(*executor.client())) return {kDLCPU, 0};
+  const auto accelerator = dlpack_accelerator(executor);
+  TORCH_CHECK_BUFFER(accelerator, "find the DLPack device of ", tensor.device(),
                      ": DLPack has none for the "
                      "memory of PJRT platform ",
                      executor.client()->platform_name(), "; copy the tensor to cpu first");
-  return {kDLCPU, 0};
+  return *accelerator;
+}
+
+std::optional<int64_t> dlpack_stream(const graph::Executor& executor) {
+  const auto stream = pjrt::stream_for_ready_events(*executor.client(), executor.device());
+  if (!stream) return std::nullopt;
+  return static_cast<int64_t>(*stream);
 }
 
 DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> device,
-                              std::optional<bool> copy) {
+                              std::optional<bool> copy, std::optional<int64_t> stream) {
   check_exportable(tensor);
   const DLDevice own = dlpack_device(tensor);
   TORCH_CHECK_BUFFER(!is_narrowed(tensor.scalar_type()), "export a ", tensor.scalar_type(),
                      " tensor by DLPack: the device holds it in fewer bits, so its memory is not "
                      "what the dtype says; move it to the cpu first");
   TORCH_CHECK_BUFFER(
-      !device || (device->device_type == own.device_type && device->device_id == own.device_id),
+      !device || same_device(*device, own),
       "export a tensor by DLPack: it is not on the device that is asked for; got DLPack device (",
       device ? static_cast<int>(device->device_type) : 0, ", ", device ? device->device_id : 0,
       "), expected (", static_cast<int>(own.device_type), ", ", own.device_id,
       "); move the tensor first");
+  const bool on_host = own.device_type == kDLCPU;
+  const auto is_stream = [&] {
+    if (!stream || *stream == -1) return true;
+    if (on_host) return false;
+    if (own.device_type == kDLCUDA) return *stream > 0;
+    return own.device_type != kDLROCM || (*stream != 1 && *stream != 2);
+  };
+  TORCH_CHECK_BUFFER(
+      is_stream(), "export a tensor by DLPack: its device has no such stream; got ",
+      "stream=", stream.value_or(0), ", expected None",
+      on_host ? " or -1, as host memory has no streams" : ", -1 or a stream's handle");
+  if (copy.value_or(false) && !on_host) {
+    return export_by_dlpack(own_copy(tensor), device, false, stream);
+  }
   DlpackExport result;
   result.strides = c10::DimVector(tensor.strides());
   if (tensor.numel() != 0) {
     graph::Executor& executor = executor_of(tensor);
     OutsideAlias alias = alias_of(tensor, executor);
-    executor.synchronize();
+    // No stream can wait for those that still read the memory, which the consumer may write.
+    const bool waits = on_host || stream != -1;
+    if (waits) executor.synchronize();
     auto* const data = static_cast<char*>(alias.buffer().buffer.device_pointer()) +
                        tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
-    alias.buffer().buffer.ready_event().await("export a tensor by DLPack");
+    if (waits) alias.buffer().buffer.ready_event().await("export a tensor by DLPack");
     if (copy.value_or(false)) {
       result = copied(tensor, data);
     } else {
@@ -219,7 +293,6 @@ DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> 
 
 at::Tensor import_by_dlpack(dlpack::ImportedTensor source, graph::Executor& executor,
                             std::optional<bool> copy) {
-  const pjrt::Client& client = *executor.client();
   const pjrt::ElementType type = source.type();
   const c10::ScalarType dtype = scalar_type(type);
   const std::vector<int64_t> sizes(source.dimensions().begin(), source.dimensions().end());
@@ -235,16 +308,15 @@ at::Tensor import_by_dlpack(dlpack::ImportedTensor source, graph::Executor& exec
   const transfer::HostSource flat{source.data(), type, {&extent, 1}, {}};
 
   CopyFigures* reason =
-      copy.value_or(false) ? &figures().asked : objection(client, source, flat, count);
+      copy.value_or(false) ? &figures().asked : objection(executor, source, flat, count);
   if (!reason) {
     std::vector<int64_t> byte_strides(strides);
     for (int64_t& stride : byte_strides) stride *= static_cast<int64_t>(item);
     const bool is_plain = transfer::is_row_major(sizes, byte_strides, item);
     figures().imported.add(bytes);
-    auto holder = transfer::hold(std::move(source));
-    graph::SharedBufferPtr buffer(new graph::SharedBuffer(transfer::adopt(
-        client, executor.device(),
-        is_plain ? transfer::HostSource{flat.data, type, sizes, {}} : flat, std::move(holder))));
+    graph::SharedBufferPtr buffer(new graph::SharedBuffer(
+        adopt(executor, std::move(source),
+              is_plain ? transfer::HostSource{flat.data, type, sizes, {}} : flat)));
     buffer->is_lent = true;
     buffer->outside_writers = 1;
     graph::Type stored{type, is_plain ? graph::Dimensions(std::span<const int64_t>(sizes))
@@ -253,8 +325,13 @@ at::Tensor import_by_dlpack(dlpack::ImportedTensor source, graph::Executor& exec
   }
   TORCH_CHECK_BUFFER(copy.value_or(true),
                      "import an array by DLPack: its memory cannot be shared "
-                     "and copy=False forbids a copy; expected host memory that is aligned to 64 "
-                     "bytes, without large gaps and negative strides; leave copy out");
+                     "and copy=False forbids a copy; expected memory of the host or of the device "
+                     "that is aligned to 64 bytes, without large gaps and negative strides; leave "
+                     "copy out");
+  if (is_on_accelerator(executor, source) && companion_of(executor)) {
+    reason->add(bytes);
+    return copy_on_accelerator(std::move(source), executor, dtype, sizes, strides);
+  }
   TORCH_CHECK_BUFFER(source.device().device_type == kDLCPU,
                      "import an array by DLPack: it is not in host memory; got DLPack device type ",
                      static_cast<int>(source.device().device_type),

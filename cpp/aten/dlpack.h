@@ -29,10 +29,17 @@ struct DlpackExport {
 // first gets a buffer of its own, on the device: counted as dlpack.unshared. With `copy` true the
 // memory is a row-major copy that the consumer alone has; counted as dlpack.copied.asked.
 // `device`: where the consumer wants it; BufferError if the tensor is not there.
+// `stream` -1: the consumer sees to the order, and nothing is waited for on an accelerator. Every
+// other stream finds the memory ready, as the host has waited.
 DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> device,
-                              std::optional<bool> copy);
+                              std::optional<bool> copy, std::optional<int64_t> stream);
 
-// A tensor on `executor`'s device that shares the memory of another library's array, or a copy: if
+// What a producer is to be given as stream, so that import_by_dlpack finds its memory ready; empty
+// where there is none.
+std::optional<int64_t> dlpack_stream(const graph::Executor& executor);
+
+// A tensor on `executor`'s device that shares the memory of another library's array, in host memory
+// or on the accelerator in whose memory the device computes, or a copy: if
 // `copy` is true, or where the memory cannot be shared and `copy` is not false (then BufferError).
 // A pair of counters dlpack.copied.<reason> says why:
 //   asked       copy=True

@@ -1,11 +1,15 @@
 #include "aten/export.h"
 
+#include "aten/accelerator_order.h"
+#include "aten/accelerators.h"
+#include "aten/copy.h"
 #include "aten/copy_figures.h"
 #include "aten/dtype_policy.h"
 #include "aten/shared_storage.h"
 #include "aten/storage.h"
 #include "aten/tensor.h"
 #include "base/metrics.h"
+#include "graph/emission.h"
 #include "graph/executor.h"
 #include "transfer/host_addressing.h"
 #include "transfer/transfer_figures.h"
@@ -16,6 +20,8 @@ namespace {
 struct Figures {
   transfer::TransferFigures all{"transfer.device_to_host"};
   transfer::TransferFigures adopted{"transfer.device_to_host.adopted"};
+  transfer::TransferFigures to_accelerator{"transfer.to_accelerator"};
+  transfer::TransferFigures to_accelerator_adopted{"transfer.to_accelerator.adopted"};
   CopyFigures device{"export.copied.device"};
   CopyFigures dtype{"export.copied.dtype"};
   CopyFigures pending{"export.copied.pending"};
@@ -42,6 +48,27 @@ CopyFigures* objection(const at::Tensor& tensor, at::MemoryFormat format) {
   return nullptr;
 }
 
+// Others may write the memory: a promise of a copy cannot be kept with it.
+bool is_aliased(const graph::SharedBuffer& buffer) { return buffer.outside_writers.load() != 0; }
+
+// A tensor on `device` over the memory that `tensor` shows in the buffer.
+at::Tensor share(const at::Tensor& tensor, graph::SharedBufferPtr buffer, graph::Executor& executor,
+                 c10::Device device, at::MemoryFormat format) {
+  auto* data = static_cast<char*>(buffer->buffer.device_pointer()) +
+               tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+  at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
+      share_buffer(std::move(buffer), executor, data, tensor.nbytes(), device),
+      c10::DispatchKeySet(tensor.options().device(device).computeDispatchKey()), tensor.dtype());
+  c10::TensorImpl& view = *result.unsafeGetTensorImpl();
+  if (format == at::MemoryFormat::Preserve) {
+    view.set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  } else {
+    view.set_sizes_contiguous(tensor.sizes());
+    view.empty_tensor_restride(format);
+  }
+  return result;
+}
+
 }  // namespace
 
 graph::Value storage_value(const at::Tensor& tensor) {
@@ -66,24 +93,55 @@ at::Tensor export_to_cpu(const at::Tensor& tensor, at::MemoryFormat format, bool
   graph::SharedBufferPtr buffer = executor.buffer(std::move(contents));
   const pjrt::Event ready = buffer->buffer.ready_event();
   if (non_blocking && !ready.is_ready()) return copied(figures().pending);
-  if (buffer->outside_writers.load() != 0) return copied(figures().alias);
+  if (is_aliased(*buffer)) return copied(figures().alias);
   transfer::MeasuredTransfer measured(figures().all, bytes);
   measured.took(figures().adopted);
   ready.await("read a tensor");
   executor.raise_failed_checks();
-  auto* data = static_cast<char*>(buffer->buffer.device_pointer()) +
-               tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
-  at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
-      share_buffer(std::move(buffer), executor, data, bytes),
-      c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
-  c10::TensorImpl& view = *result.unsafeGetTensorImpl();
-  if (format == at::MemoryFormat::Preserve) {
-    view.set_sizes_and_strides(tensor.sizes(), tensor.strides());
-  } else {
-    view.set_sizes_contiguous(tensor.sizes());
-    view.empty_tensor_restride(format);
+  return share(tensor, std::move(buffer), executor, c10::Device(c10::kCPU), format);
+}
+
+graph::Value unshared(const graph::Value& value) {
+  static constexpr graph::Operator kUnshare{"torch_pjrt::unshare",
+                                            [](graph::Emission& e) { e.result(e.operand(0)); }};
+  return {graph::Node::operation(kUnshare, {&value, 1}, {}, value.type()), 0};
+}
+
+at::Tensor export_to_accelerator(const at::Tensor& tensor, c10::Device device,
+                                 at::MemoryFormat format) {
+  const size_t bytes = tensor.nbytes();
+  if (bytes == 0) return {};
+  graph::Executor& executor = executor_of(tensor);
+  if (companion_of(executor) != device) {
+    figures().device.add(bytes);
+    return {};
   }
-  return result;
+  CopyFigures* reason = objection(tensor, format);
+  if (reason == &figures().dtype) {
+    reason->add(bytes);
+    return {};
+  }
+  transfer::MeasuredTransfer measured(figures().to_accelerator, bytes);
+  graph::SharedBufferPtr buffer;
+  if (!reason) {
+    graph::Value contents = storage_value(tensor);
+    if (2 * bytes < static_cast<size_t>(contents.type().byte_count())) {
+      reason = &figures().view;
+    } else {
+      buffer = executor.buffer(std::move(contents));
+      if (is_aliased(*buffer)) reason = &figures().alias;
+    }
+  }
+  at::Tensor source = tensor;
+  if (reason) {
+    reason->add(bytes);
+    source = cast(tensor, tensor.scalar_type(), format);
+    buffer = executor.buffer(unshared(storage_value(source)));
+  } else {
+    measured.took(figures().to_accelerator_adopted);
+  }
+  order_stream_after(executor, buffer->buffer, device);
+  return share(source, std::move(buffer), executor, device, format);
 }
 
 }  // namespace torch_pjrt::aten

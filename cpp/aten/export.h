@@ -24,4 +24,14 @@ graph::Value storage_value(const at::Tensor& tensor);
 //   torch   this PyTorch cannot tell a storage when it is written
 at::Tensor export_to_cpu(const at::Tensor& tensor, at::MemoryFormat format, bool non_blocking);
 
+// The same as a tensor of the accelerator in whose memory the xla tensor lies (its companion, see
+// accelerators.h): not waited for by the host, but by the accelerator's current stream. What has to
+// be copied, counted as above, is copied on the device, and the copy shared. Undefined where
+// `device` is another accelerator, and for reason `dtype`.
+at::Tensor export_to_accelerator(const at::Tensor& tensor, c10::Device device,
+                                 at::MemoryFormat format);
+
+// The same elements in a buffer of their own, once it is executed.
+graph::Value unshared(const graph::Value& value);
+
 }  // namespace torch_pjrt::aten

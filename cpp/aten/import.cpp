@@ -1,9 +1,18 @@
 #include "aten/import.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/strides.h>
+
+#include "aten/accelerator_order.h"
+#include "aten/accelerators.h"
 #include "aten/copy_figures.h"
+#include "aten/dtype_policy.h"
 #include "aten/lent_storage.h"
 #include "aten/shared_storage.h"
+#include "aten/upload.h"
 #include "aten/zero_copy.h"
+#include "transfer/device_view.h"
 #include "transfer/strided_copy.h"
 #include "transfer/transfer_figures.h"
 
@@ -13,6 +22,8 @@ namespace {
 struct Figures {
   transfer::TransferFigures all{"transfer.host_to_device"};
   transfer::TransferFigures adopted{"transfer.host_to_device.adopted"};
+  transfer::TransferFigures from_accelerator{"transfer.from_accelerator"};
+  transfer::TransferFigures from_accelerator_adopted{"transfer.from_accelerator.adopted"};
   CopyFigures device{"import.copied.device"};
   CopyFigures view{"import.copied.view"};
   CopyFigures misaligned{"import.copied.misaligned"};
@@ -31,7 +42,8 @@ bool is_row_major(const transfer::HostSource& source) {
 
 // The device buffer whose memory the tensor shows from its first to its last byte, if any.
 graph::Value buffer_of(const at::Tensor& tensor, const transfer::HostSource& source,
-                       const graph::Executor& executor) {
+                       const graph::Executor& executor, transfer::TransferFigures& all,
+                       transfer::TransferFigures& adopted) {
   const graph::SharedBufferPtr* shared = shared_buffer_of(*tensor.storage().unsafeGetStorageImpl());
   if (!shared || tensor.nbytes() != tensor.storage().nbytes() || !is_row_major(source)) return {};
   const pjrt::Buffer& buffer = (*shared)->buffer;
@@ -39,17 +51,44 @@ graph::Value buffer_of(const at::Tensor& tensor, const transfer::HostSource& sou
       (*shared)->outside_writers.load() != 0) {
     return {};
   }
-  transfer::MeasuredTransfer measured(figures().all, tensor.nbytes());
-  measured.took(figures().adopted);
+  transfer::MeasuredTransfer measured(all, tensor.nbytes());
+  measured.took(adopted);
   graph::Type type{buffer.element_type(), graph::Dimensions(buffer.dimensions())};
   return {graph::Node::data(*shared, std::move(type)), 0};
+}
+
+constexpr uintptr_t kAlignment = 64;
+
+// The accelerator's memory as a buffer, which `holder` keeps and nobody writes.
+graph::Value view_of(const transfer::HostSource& source, std::unique_ptr<transfer::Holder> holder,
+                     const graph::Executor& executor, c10::Device device) {
+  const intptr_t stream = order_device_after(executor, device);
+  graph::Type type{source.type, graph::Dimensions(source.dimensions)};
+  graph::SharedBufferPtr buffer(new graph::SharedBuffer(
+      transfer::view_device_memory(*executor.client(), executor.device(), source.data,
+                                   {source.type, source.dimensions}, std::move(holder), stream)));
+  buffer->is_lent = true;
+  return {graph::Node::data(std::move(buffer), std::move(type)), 0};
+}
+
+// Why the tensor's own memory cannot be shared; null, with the loan, if it can.
+CopyFigures* objection(const at::Tensor& tensor, const transfer::HostSource& source,
+                       LoanPtr& loan) {
+  if (!is_row_major(source) || 2 * tensor.nbytes() < tensor.storage().nbytes()) {
+    return &figures().view;
+  }
+  if (reinterpret_cast<uintptr_t>(source.data) % kAlignment != 0) return &figures().misaligned;
+  loan = lend(*tensor.storage().unsafeGetStorageImpl());
+  return loan ? nullptr : &figures().storage;
 }
 
 }  // namespace
 
 graph::Value import_from_cpu(const at::Tensor& tensor, const transfer::HostSource& source,
                              const graph::Executor& executor) {
-  if (graph::Value value = buffer_of(tensor, source, executor)) return value;
+  if (graph::Value value = buffer_of(tensor, source, executor, figures().all, figures().adopted)) {
+    return value;
+  }
   if (!zero_copy_wanted()) return {};
   const auto copied = [&](CopyFigures& figure) {
     figure.add(tensor.nbytes());
@@ -68,6 +107,42 @@ graph::Value import_from_cpu(const at::Tensor& tensor, const transfer::HostSourc
   buffer->is_lent = true;
   graph::Type type{source.type, graph::Dimensions(source.dimensions)};
   return {graph::Node::data(std::move(buffer), std::move(type)), 0};
+}
+
+graph::Value import_from_accelerator(const at::Tensor& tensor, c10::ScalarType dtype,
+                                     at::IntArrayRef target_strides,
+                                     const graph::Executor& executor) {
+  if (tensor.numel() == 0) return {};
+  if (companion_of(executor) != tensor.device()) {
+    figures().device.add(tensor.nbytes());
+    return {};
+  }
+  transfer::TransferFigures& all = figures().from_accelerator;
+  transfer::TransferFigures& adopted = figures().from_accelerator_adopted;
+  if (goes_as_it_is(tensor, dtype)) {
+    const HostArray array(tensor, target_strides);
+    const transfer::HostSource source = array.source();
+    if (graph::Value value = buffer_of(tensor, source, executor, all, adopted)) return value;
+    if (zero_copy_wanted()) {
+      LoanPtr loan;
+      CopyFigures* const reason = objection(tensor, source, loan);
+      if (!reason) {
+        transfer::MeasuredTransfer measured(all, tensor.nbytes());
+        measured.took(adopted);
+        return view_of(source, transfer::hold(std::move(loan)), executor, tensor.device());
+      }
+      reason->add(tensor.nbytes());
+    }
+  }
+  transfer::MeasuredTransfer measured(all, tensor.nbytes());
+  const at::AutoDispatchBelowADInplaceOrView no_gradient;
+  const auto strides = target_strides.empty() ? c10::contiguous_strides(tensor.sizes())
+                                              : c10::DimVector(target_strides);
+  at::Tensor copy = at::empty_strided(
+      tensor.sizes(), strides, tensor.options().dtype(held_dtype(dtype)).requires_grad(false));
+  copy.copy_(tensor);
+  const HostArray array(copy, target_strides);
+  return view_of(array.source(), transfer::hold(at::Tensor(copy)), executor, tensor.device());
 }
 
 }  // namespace torch_pjrt::aten

@@ -21,4 +21,14 @@ namespace torch_pjrt::aten {
 graph::Value import_from_cpu(const at::Tensor& tensor, const transfer::HostSource& source,
                              const graph::Executor& executor);
 
+// The elements of a tensor of the accelerator in whose memory the executor's device computes (its
+// companion), as held for `dtype`, in the order of a tensor with `target_strides` (see upload.h).
+// Where zero copy is wanted, and for memory that the device
+// shared, it shares the memory copy-on-write; else PyTorch copies it on the accelerator, and the
+// device takes the copy over; a pair of counters import.copied.<reason> says why, as above. In
+// neither case does the host wait. Empty where the tensor is on another device, or has no elements.
+graph::Value import_from_accelerator(const at::Tensor& tensor, c10::ScalarType dtype,
+                                     at::IntArrayRef target_strides,
+                                     const graph::Executor& executor);
+
 }  // namespace torch_pjrt::aten

@@ -1,8 +1,11 @@
 #include "aten/lent_storage.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <mutex>
 #include <utility>
 
+#include "aten/accelerator_memory.h"
 #include "aten/copy_figures.h"
 #include "aten/pool_allocator.h"
 #include "aten/shared_storage.h"
@@ -26,7 +29,12 @@ void make_writable(c10::StorageImpl* storage) {
   if (loan.reference_count() == 1) {
     own = std::move(loan.memory());
   } else {
-    own = pool_allocator().clone(data.get(), storage->nbytes());
+    const c10::Device device = data.device();
+    own = private_copy(data.get(), storage->nbytes(), device);
+    if (!device.is_cpu()) {  // the copy may be on another stream than that of the memory
+      const c10::impl::VirtualGuardImpl guard(device.type());
+      guard.recordDataPtrOnStream(loan.memory(), guard.getStream(device));
+    }
     copied.add(storage->nbytes());
   }
   old = std::exchange(data, std::move(own));
@@ -46,7 +54,7 @@ LoanPtr lend(c10::StorageImpl& storage) {
   if (storage.has_materializer() || !is_alone(storage, data)) return {};
   LoanPtr loan(new Loan(std::move(data)));
   loan->add_reference();  // the storage's
-  data = c10::DataPtr(loan->memory().get(), loan.get(), &release, c10::Device(c10::kCPU));
+  data = c10::DataPtr(loan->memory().get(), loan.get(), &release, loan->memory().device());
   storage.set_materializer(&make_writable);
   return loan;
 }

@@ -6,9 +6,10 @@
 
 namespace torch_pjrt::aten {
 
-// Memory that a cpu storage lends to a device. The memory stays as it is while somebody holds the
-// loan: the storage's first write copies its bytes to other memory, counted as import.materialised,
-// or takes the memory back when it is the only holder left. May be released on any thread.
+// Memory that a storage, on the cpu or on an accelerator, lends to a device. The memory stays as it
+// is while somebody holds the loan: the storage's first write copies its bytes to other memory,
+// counted as import.materialised, or takes the memory back when it is the only holder left. May be
+// released on any thread.
 class Loan : public base::RefCounted<Loan> {
  public:
   explicit Loan(c10::DataPtr memory) noexcept : memory_(std::move(memory)) {}
@@ -22,7 +23,8 @@ class Loan : public base::RefCounted<Loan> {
 using LoanPtr = base::RefPtr<Loan>;
 
 // Lends a storage's memory, copy-on-write. Null where PyTorch cannot tell when the storage is
-// written: memory of NumPy, of other processes, of another library or pinned.
+// written: memory of NumPy, of other processes, of another library or pinned. On an accelerator
+// "as it is" means in the order of its streams.
 LoanPtr lend(c10::StorageImpl& storage);
 
 }  // namespace torch_pjrt::aten

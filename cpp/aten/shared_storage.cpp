@@ -1,13 +1,18 @@
 #include "aten/shared_storage.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
+#include "aten/accelerator_memory.h"
+#include "aten/accelerator_order.h"
 #include "aten/copy_figures.h"
-#include "aten/pool_allocator.h"
 #include "base/metrics.h"
 
 namespace torch_pjrt::aten {
@@ -20,8 +25,9 @@ base::Counter& live_aliases() {
 
 // What keeps a buffer's memory for a storage.
 struct SharedMemory {
-  SharedMemory(graph::SharedBufferPtr shared, graph::Executor& its_executor)
+  SharedMemory(graph::SharedBufferPtr shared, graph::Executor& its_executor, c10::Device device)
       : buffer(std::move(shared)), executor(its_executor) {
+    if (!device.is_cpu()) stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
     buffer->buffer.add_external_reference();
     live_aliases().add(1);
   }
@@ -34,10 +40,16 @@ struct SharedMemory {
 
   graph::SharedBufferPtr buffer;
   graph::Executor& executor;
+  std::optional<c10::Stream> stream;    // that was the accelerator's current one at first
   std::atomic<bool> is_written{false};  // the storage has the memory for itself
 };
 
-void release(void* memory) noexcept { delete static_cast<SharedMemory*>(memory); }
+void release(void* context) noexcept {
+  std::unique_ptr<SharedMemory> memory(static_cast<SharedMemory*>(context));
+  if (!memory->stream) return;
+  const c10::Stream stream = *memory->stream;
+  release_after_streams(transfer::hold(std::move(memory)), stream);
+}
 
 #if TORCH_PJRT_CAN_SHARE_STORAGE
 
@@ -66,7 +78,7 @@ void make_writable(c10::StorageImpl* storage) {
     memory.is_written = true;
     return;
   }
-  c10::DataPtr copy = pool_allocator().clone(data.get(), storage->nbytes());
+  c10::DataPtr copy = private_copy(data.get(), storage->nbytes(), data.device());
   figures.copied.add(storage->nbytes());
   old = std::exchange(data, std::move(copy));
 }
@@ -76,11 +88,11 @@ void make_writable(c10::StorageImpl* storage) {
 }  // namespace
 
 c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
-                          size_t bytes) {
-  c10::DataPtr shared(data, new SharedMemory(std::move(buffer), executor), &release,
-                      c10::Device(c10::kCPU));
+                          size_t bytes, c10::Device device) {
+  c10::DataPtr shared(data, new SharedMemory(std::move(buffer), executor, device), &release,
+                      device);
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t{}, bytes,
-                                                       std::move(shared), &pool_allocator(),
+                                                       std::move(shared), &allocator_of(device),
                                                        /*resizable=*/true);
 #if TORCH_PJRT_CAN_SHARE_STORAGE
   storage->set_materializer(&make_writable);

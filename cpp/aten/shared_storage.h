@@ -17,16 +17,17 @@
 
 namespace torch_pjrt::aten {
 
-// A cpu storage of `bytes` whose memory, `data`, is a part of a device buffer's. It keeps the
-// buffer alive by a reference and the memory in place by PJRT's external reference, until the
-// storage is destroyed, resized or written.
+// A storage of `bytes` whose memory, `data`, is a part of a device buffer's, on `device`: the cpu,
+// or the executor's companion (accelerators.h). It keeps the buffer alive by a reference and the
+// memory in place by PJRT's external reference, until the storage is destroyed, resized or written,
+// and, on an accelerator, what its streams have to do with the memory by then is done.
 //
-// The first access that may write (PyTorch's, NumPy's, a data_ptr()) copies the bytes to pool
-// memory, so that the device's array stays as it is; counted as export.materialised. Where nothing
+// The first access that may write (PyTorch's, NumPy's, a data_ptr()) copies the bytes to memory of
+// its own, so that the device's array stays as it is; counted as export.materialised. Where nothing
 // else can read the buffer any more the storage keeps the memory and is written in place; counted
 // as export.written_in_place. Both may happen on any thread, with or without the GIL.
 c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
-                          size_t bytes);
+                          size_t bytes, c10::Device device);
 
 // The buffer that a storage shares copy-on-write; null for any other storage. The storage then
 // still shows the buffer's own bytes.

@@ -16,7 +16,7 @@ namespace {
 
 thread_local std::optional<bool> thread_choice;
 
-// On the graph's node of a copy whose gradient shall come back without one.
+// On the graph's node of a copy from xla whose gradient shall come back without one.
 struct ZeroCopyMark final : torch::autograd::FunctionPreHook {
   torch::autograd::variable_list operator()(
       const torch::autograd::variable_list& gradients) override {
@@ -38,7 +38,7 @@ void to_copy_and_mark(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
       *new auto(op.getComputedKernelForDispatchKey(c10::DispatchKey::AutogradCPU));
   stock.callBoxed(op, keys, stack);
   const at::Tensor& result = stack->back().toTensor();
-  if (!result.is_cpu() || !result.requires_grad() || !zero_copy_wanted()) return;
+  if (result.is_xla() || !result.requires_grad() || !zero_copy_wanted()) return;
   if (const auto& node = result.grad_fn(); node && !is_marked(*node)) {
     node->add_pre_hook(std::make_unique<ZeroCopyMark>());
   }
@@ -60,9 +60,13 @@ std::optional<bool> choose_zero_copy(std::optional<bool> choice) {
 void remember_zero_copy_on_graphs() {
   static std::once_flag once;
   std::call_once(once, [] {
-    static auto* const library = new torch::Library(
-        torch::Library::IMPL, "aten", c10::DispatchKey::AutogradXLA, __FILE__, __LINE__);
-    library->impl("_to_copy", torch::CppFunction::makeFromBoxedFunction<&to_copy_and_mark>());
+    // Of the two devices of a copy PyTorch asks the one that it lists last.
+    for (const auto key : {c10::DispatchKey::AutogradXLA, c10::DispatchKey::AutogradXPU,
+                           c10::DispatchKey::AutogradPrivateUse1}) {
+      auto* const library =
+          new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+      library->impl("_to_copy", torch::CppFunction::makeFromBoxedFunction<&to_copy_and_mark>());
+    }
   });
 }
 

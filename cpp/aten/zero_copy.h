@@ -12,7 +12,7 @@ bool zero_copy_wanted();
 // The calling thread's choice; empty: none. Returns the choice before.
 std::optional<bool> choose_zero_copy(std::optional<bool> choice);
 
-// From now on a copy from xla to cpu that is recorded for backward remembers whether zero copy was
+// From now on a copy from xla that is recorded for backward remembers whether zero copy was
 // wanted, for the gradient's way back. Costs each such copy part of a microsecond, so it is called
 // at the first choice only.
 void remember_zero_copy_on_graphs();

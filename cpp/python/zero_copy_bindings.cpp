@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "aten/accelerators.h"
 #include "aten/config.h"
 #include "aten/device.h"
 #include "aten/dlpack.h"
@@ -66,12 +67,13 @@ dlpack::ImportedTensor imported(const py::object& capsule) {
 using Pair = std::pair<int64_t, int64_t>;
 
 py::object to_dlpack(const at::Tensor& tensor, std::optional<Pair> max_version,
-                     std::optional<Pair> device, std::optional<bool> copy) {
+                     std::optional<Pair> device, std::optional<bool> copy,
+                     std::optional<int64_t> stream) {
   std::optional<DLDevice> wanted;
   if (device) {
     wanted = DLDevice{static_cast<DLDeviceType>(device->first), static_cast<int>(device->second)};
   }
-  aten::DlpackExport made = aten::export_by_dlpack(tensor, wanted, copy);
+  aten::DlpackExport made = aten::export_by_dlpack(tensor, wanted, copy, stream);
   if (max_version && max_version->first >= 1) {
     const int64_t minor = max_version->first == 1 ? max_version->second : DLPACK_MINOR_VERSION;
     return capsule_of(
@@ -80,10 +82,12 @@ py::object to_dlpack(const at::Tensor& tensor, std::optional<Pair> max_version,
   return capsule_of(dlpack::make_unversioned(made.array, std::move(made.holder)));
 }
 
+graph::Executor& executor_at(int device) {
+  return aten::executor_of(c10::Device(c10::kXLA, static_cast<c10::DeviceIndex>(device)));
+}
+
 at::Tensor from_dlpack(const py::object& capsule, int device, std::optional<bool> copy) {
-  graph::Executor& executor =
-      aten::executor_of(c10::Device(c10::kXLA, static_cast<c10::DeviceIndex>(device)));
-  return aten::import_by_dlpack(imported(capsule), executor, copy);
+  return aten::import_by_dlpack(imported(capsule), executor_at(device), copy);
 }
 
 }  // namespace
@@ -94,6 +98,11 @@ void bind_zero_copy(py::module_& module) {
   module.def("dlpack_device", [](const at::Tensor& tensor) {
     const DLDevice device = aten::dlpack_device(tensor);
     return std::pair(static_cast<int>(device.device_type), static_cast<int>(device.device_id));
+  });
+  module.def("dlpack_stream", [](int device) { return aten::dlpack_stream(executor_at(device)); });
+  module.def("companion", [](int device) {
+    const auto companion = aten::companion_of(executor_at(device));
+    return companion ? std::optional(companion->str()) : std::nullopt;
   });
   module.def("zero_copy", [] { return aten::config().zero_copy; });
   module.def("set_zero_copy", [](bool on) {

@@ -6,6 +6,7 @@
 #include "counts.h"
 #include "errors.h"
 #include "options.h"
+#include "simulated_platform.h"
 
 namespace pjrt_chaos {
 namespace {
@@ -34,13 +35,15 @@ CopyInstead<PJRT_Client_BufferFromHostBuffer_Args>::CopyInstead(
     : args_(args), asked_(args.host_buffer_semantics) {
   const bool aliases = asked_ == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
                        asked_ == PJRT_HostBufferSemantics_kMutableZeroCopy;
-  if (!aliases || !options().refuse_aliasing) return;
+  // The host's memory is not a simulated accelerator's.
+  const bool refuses = options().refuse_aliasing || simulated_platform_name() != nullptr;
+  if (!aliases || !refuses) return;
   add(Count::kAliasesRefused);
   args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
 }
 
 void deny_aliasing(PJRT_Buffer_IsOnCpu_Args& args) noexcept {
-  if (options().refuse_aliasing) args.is_on_cpu = false;
+  if (options().refuse_aliasing || simulated_platform_name() != nullptr) args.is_on_cpu = false;
 }
 
 }  // namespace pjrt_chaos

@@ -16,6 +16,8 @@ extern "C" CHAOS_EXPORT const char* pjrt_chaos_configure(const char* text) {
   table();
   Options options;
   options.plugin = pjrt_chaos::options().plugin;
+  options.simulates = pjrt_chaos::options().simulates;
+  options.simulated_device = pjrt_chaos::options().simulated_device;
   problem = parse_options(text, options);
   if (!problem.empty()) return problem.c_str();
   set_options(std::move(options));

@@ -9,7 +9,8 @@ namespace {
 constexpr CountText kTexts[] = {
     {"failures", "calls that failed because `fail` says so", false},
     {"types_refused", "calls refused because of `lacks`", false},
-    {"aliases_refused", "calls refused or made to copy because of `aliasing=refused`", false},
+    {"aliases_refused",
+     "calls refused or made to copy because of `aliasing=refused` or `simulates`", false},
     {"memory_refused", "calls refused because of `memory_limit`", false},
     {"events_delayed", "events that the chaos thread completed", false},
     {"events_alive", "events of the chaos plugin that were given out and not destroyed", true},

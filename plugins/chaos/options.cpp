@@ -145,6 +145,22 @@ std::string read_word(std::string_view text, std::string_view word, bool& value)
   return value ? std::string() : expected(text, word);
 }
 
+std::string read_left_out(std::string_view text, Options& options) {
+  options.leave_out_wait_stream = options.leave_out_view = options.leave_out_release = false;
+  for (const std::string_view part : split(text, ',')) {
+    if (part == "wait_stream") {
+      options.leave_out_wait_stream = true;
+    } else if (part == "view") {
+      options.leave_out_view = true;
+    } else if (part == "release") {
+      options.leave_out_release = true;
+    } else {
+      return expected(part, "wait_stream, view or release");
+    }
+  }
+  return {};
+}
+
 struct Row {
   std::string_view name;
   std::string_view initial;
@@ -229,6 +245,25 @@ constexpr Row kRows[] = {
      [](std::string_view text, Options& options) {
        return read_word(text, "checked", options.check_host_memory);
      }},
+    {"simulates", "none",
+     "The library of a simulated accelerator (`plugins/simulated_accelerator`), whose platform "
+     "this "
+     "plugin then is: its name, memory that the host cannot address, and the stream extension, "
+     "which orders buffers with the accelerator's streams. Read once, at start.",
+     [](std::string_view text, Options& options) {
+       options.simulates = text;
+       return std::string();
+     }},
+    {"simulated_device", "0",
+     "Which of the simulated accelerators has the memory of this platform's devices. Stays.",
+     [](std::string_view text, Options& options) {
+       return read_integer(text, options.simulated_device);
+     }},
+    {"leave_out", "none",
+     "Waits that the simulated platform leaves out, separated by commas, to show that a test "
+     "notices: `wait_stream` (a stream's for a buffer), `view` (a view's contents for the stream "
+     "that was named for it), `release` (a view's memory is given back at once).",
+     read_left_out},
 };
 
 const Row* row_of(std::string_view name) {

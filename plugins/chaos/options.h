@@ -46,6 +46,12 @@ struct Options {
   std::string platform_name;
 
   bool check_host_memory = false;
+
+  std::string simulates;  // the simulated accelerator's library; stays, as `plugin` does
+  int simulated_device = 0;
+  bool leave_out_wait_stream = false;
+  bool leave_out_view = false;
+  bool leave_out_release = false;
 };
 
 // The options in force. Never null and never freed: who reads it may keep it.

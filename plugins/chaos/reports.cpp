@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "options.h"
+#include "simulated_platform.h"
 
 namespace pjrt_chaos {
 namespace {
@@ -44,7 +45,9 @@ const Kinds& kept(std::vector<std::string> names) {
 }  // namespace
 
 void rename(PJRT_Client_PlatformName_Args& args) {
-  const std::string& name = options().platform_name;
+  const char* const simulated = simulated_platform_name();
+  const std::string_view name =
+      options().platform_name.empty() && simulated != nullptr ? simulated : options().platform_name;
   if (name.empty()) return;
   args.platform_name = name.data();
   args.platform_name_size = name.size();

@@ -19,6 +19,7 @@
 #include "memory.h"
 #include "options.h"
 #include "reports.h"
+#include "simulated_platform.h"
 #include "types.h"
 #include "wrapped.h"
 
@@ -45,14 +46,18 @@ PJRT_Error* perform(PJRT_Error* (*wrapped_function)(Args*), Args& args) {
   if ((error = refuse_memory(args)) != nullptr) return error;
   CopyInstead<Args> copy_instead(args);
   HostMemoryWatch<Args> watch(args);
+  SimulatedCall<Args> simulated(args);
+  if ((error = simulated.before()) != nullptr) return error;
   account_before(args);
   error = wrapped_function(&args);
   if (error != nullptr) return error;
   if ((error = refuse_made_types(args)) != nullptr) return error;
   account_after(args);
+  simulated.after();
   rename(args);
   deny_aliasing(args);
-  wrap_events(args, watch.completion());
+  Completion completion = watch.completion();
+  wrap_events(args, completion ? std::move(completion) : contents_of_stream(args));
   finish(args);
   return nullptr;
 }
@@ -117,7 +122,7 @@ int number_of(const PJRT_Extension_Base& extension) {
 PJRT_Extension_Base* shown_extensions() {
   static auto* const kept = new std::vector<std::vector<char>>;  // never freed: a caller has them
   const auto& hidden = options().hide_extensions;
-  PJRT_Extension_Base* const first = wrapped()->extension_start;
+  PJRT_Extension_Base* const first = with_stream_extension(wrapped()->extension_start);
   if (options().hide_all_extensions) return nullptr;
   if (hidden.empty()) return first;
   PJRT_Extension_Base* start = nullptr;
@@ -182,6 +187,10 @@ void start() {
     startup_problem = {PJRT_Error_Code_INVALID_ARGUMENT, problem};
   } else {
     startup_problem = load_wrapped(options.plugin);
+  }
+  if (!startup_problem && !options.simulates.empty()) {
+    const std::string reason = load_simulator(options.simulates);
+    if (!reason.empty()) startup_problem = {PJRT_Error_Code_NOT_FOUND, reason};
   }
   startup_problem ? show_problem() : show_wrapped();
 }

@@ -10,6 +10,7 @@ from . import _C
 from . import xla as _xla
 
 _NEWEST = (1, 3)
+_STREAMED = (2, 10)  # DLPack's CUDA and ROCm: what producers are given a stream for
 
 
 @contextlib.contextmanager
@@ -48,13 +49,19 @@ def from_dlpack(
                 f"{target}; leave copy=False out"
             )
         return obj.detach().to(target, copy=bool(copy))
-    capsule = _capsule(obj, copy) if hasattr(obj, "__dlpack__") else obj
-    return _C.from_dlpack(capsule, _xla._index(device), copy)
+    index = _xla._index(device)
+    capsule = _capsule(obj, copy, index) if hasattr(obj, "__dlpack__") else obj
+    return _C.from_dlpack(capsule, index, copy)
 
 
-def _capsule(obj, copy: bool | None):
+def _capsule(obj, copy: bool | None, index: int):
     # A copy that is asked for is made on its way to the device, once.
     options = {"copy": False} if copy is False else {}
+    # PyTorch's own streams are ordered without one.
+    if not isinstance(obj, torch.Tensor) and obj.__dlpack_device__()[0] in _STREAMED:
+        stream = _C.dlpack_stream(index)
+        if stream is not None:
+            options["stream"] = stream
     for arguments in ({"max_version": _NEWEST, **options}, options, {}):
         try:
             return obj.__dlpack__(**arguments)
@@ -67,20 +74,24 @@ def _capsule(obj, copy: bool | None):
 def install() -> None:
     stock, stock_device = torch.Tensor.__dlpack__, torch.Tensor.__dlpack_device__
 
+    class NotGiven(int):
+        """PyTorch's default, -1, apart from a consumer's -1, which asks for no wait."""
+
+    not_given = NotGiven(-1)
+
     @functools.wraps(stock)
-    def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
+    def __dlpack__(self, *, stream=not_given, max_version=None, dl_device=None, copy=None):
         if not isinstance(self, torch.Tensor) or self.device.type != "xla":
+            stream = -1 if stream is not_given else stream
             return stock(
                 self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
             )
         if stream is not None and not isinstance(stream, int):
             raise TypeError("stream must be ``int`` or ``none``")
-        if stream not in (None, -1):
-            raise BufferError(
-                f"export a tensor by DLPack: host memory has no streams; got stream={stream}, "
-                f"expected None or -1"
-            )
-        return _C.to_dlpack(self, max_version, dl_device and tuple(map(int, dl_device)), copy)
+        stream = None if stream is not_given else stream
+        return _C.to_dlpack(
+            self, max_version, dl_device and tuple(map(int, dl_device)), copy, stream
+        )
 
     @functools.wraps(stock_device)
     def __dlpack_device__(self):
