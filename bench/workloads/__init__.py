@@ -1,1 +1,1 @@
-"""Training steps that exist twice, in PyTorch and in JAX, from the same initial numpy weights."""
+"""Work that exists twice, in PyTorch and in JAX, on the same numpy arrays."""

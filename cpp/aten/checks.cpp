@@ -12,7 +12,15 @@ constexpr Operator kOutOfBounds{
       const Operand index = e.operand(0);
       const Operand outside =
           b.bit_or(b.less(index, 0), b.greater_equal(index, e.attributes.integer()));
-      e.result(b.reduce(outside, graph::Reducer::kOr, graph::all_dims(index)));
+      if (index.rank() < 2) {
+        return e.result(b.reduce(outside, graph::Reducer::kOr, graph::all_dims(index)));
+      }
+      // XLA CPU shares the rows among its threads, but not a reduction to one element.
+      graph::Dimensions inner = graph::all_dims(index);
+      inner.erase(0);
+      const Operand rows =
+          b.convert(b.reduce(outside, graph::Reducer::kOr, inner), graph::ElementType::kS32);
+      e.result(b.greater(b.reduce(rows, graph::Reducer::kMaximum, {0}), 0));
     }};
 
 void add_check(const Operator& condition, const at::Tensor& tensor, graph::Attributes attributes,

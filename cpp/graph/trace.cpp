@@ -6,6 +6,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "base/metrics.h"
 #include "graph/emission.h"
 
 namespace torch_pjrt::graph {
@@ -100,6 +101,8 @@ void Trace::hash(const Type& type) noexcept {
 
 Trace::Trace(std::vector<Root> roots, NumberWidth width, bool donate, NumberSharing& sharing)
     : width_(width) {
+  static base::Timer& hash_seconds = base::timer("hash.seconds");
+  const base::ScopedTimer timer(hash_seconds);
   // Two threads of one backward pass record in varying order: the structure decides, not time. It
   // is taken anew each time, since what was recorded on a pending value may now read data.
   const uint64_t structures = next_visit();

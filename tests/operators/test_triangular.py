@@ -18,6 +18,10 @@ def test_cholesky(upper):
 
     compare(values, positive(2, 4, 4), tolerance=1e-4)
     compare(values, positive(3, 3, dtype=torch.float64), tolerance=1e-9)
+    # Larger ones are taken in blocks; only one triangle is read.
+    for dtype in (torch.float64, torch.complex128):
+        a = positive(2, 75, 75, dtype=dtype)
+        compare(values, a.triu() if upper else a.tril(), tolerance=1e-9)
 
 
 def test_cholesky_says_what_is_not_positive_definite():
@@ -26,6 +30,10 @@ def test_cholesky_says_what_is_not_positive_definite():
     assert torch.linalg.cholesky_ex(a.to("xla")).info.item() > 0
     with pytest.raises(torch.linalg.LinAlgError):
         torch.linalg.cholesky(a.to("xla"))
+    for place in (3, 40, 74):
+        a = positive(75, 75)
+        a[place, place] = -1
+        assert torch.linalg.cholesky_ex(a.to("xla")).info.item() > 0
 
 
 @pytest.mark.parametrize("left", [True, False])

@@ -37,6 +37,7 @@ MEANINGS = {
     "export.materialised": "copies because a tensor that shared device memory was written",
     "export.written_in_place": "writes without one, as nothing else could read the memory",
     "fallback.*": "runs of an operator on the CPU, by operator",
+    "hash.seconds": "time in which what is to run was put in order and hashed",
     "import.copied.device": "not shared: the device does not compute in the tensor's memory",
     "import.copied.misaligned": "not shared under zero_copy: not aligned to 64 bytes",
     "import.copied.storage": "not shared under zero_copy: PyTorch cannot watch the memory",

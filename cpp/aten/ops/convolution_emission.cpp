@@ -84,6 +84,44 @@ Operand correlate_channels(StableHloBuilder& b, Operand input, Operand kernel,
   return sum;
 }
 
+Operand correlate(StableHloBuilder& b, Operand input, Operand kernel, const Window& window,
+                  int64_t groups);
+
+// In three dimensions: one in two for each plane of the result, whose features are those of all
+// planes under the kernel. XLA CPU's own takes ten times as long.
+Operand correlate_planes(StableHloBuilder& b, Operand input, Operand kernel, const Window& window,
+                         int64_t groups) {
+  const auto first = [](const Dimensions& list) { return list.empty() ? 1 : list[0]; };
+  const auto rest = [](const auto& list) {
+    return list.empty() ? list : std::decay_t<decltype(list)>(list.begin() + 1, list.end());
+  };
+  const Padding& padding = window.padding[0];
+  const Operand padded = b.pad(input, 0, {0, 0, padding.low, 0, 0}, {0, 0, padding.high, 0, 0},
+                               {0, 0, first(window.base_dilations) - 1, 0, 0});
+  const int64_t stride = first(window.strides), dilation = first(window.window_dilations);
+  const int64_t depth = spatial(kernel, 0);
+  const int64_t planes = (spatial(padded, 0) - dilation * (depth - 1) - 1) / stride + 1;
+  graph::Operands parts;
+  for (int64_t k = 0; k < depth; ++k) {
+    const int64_t start = k * dilation;
+    parts.push_back(b.slice_dim(padded, 2, start, start + (planes - 1) * stride + 1, stride));
+  }
+  const Operand stacked = b.transpose(b.stack(parts, 2), {0, 3, 1, 2, 4, 5});
+  const Dimensions& sizes = stacked.dimensions();
+  const Dimensions& k = kernel.dimensions();
+  Window plane;
+  plane.strides = rest(window.strides);
+  plane.padding = rest(window.padding);
+  plane.base_dilations = rest(window.base_dilations);
+  plane.window_dilations = rest(window.window_dilations);
+  const Operand result =
+      correlate(b, b.reshape(stacked, {sizes[0] * planes, sizes[2] * depth, sizes[4], sizes[5]}),
+                b.reshape(kernel, {k[0], k[1] * depth, k[3], k[4]}), plane, groups);
+  const Operand split =
+      b.reshape(result, {sizes[0], planes, k[0], spatial(result, 0), spatial(result, 1)});
+  return b.swap_dimensions(split, 1, 2);
+}
+
 // A correlation with [out, in / groups, spatial...] kernels.
 Operand correlate(StableHloBuilder& b, Operand input, Operand kernel, const Window& window,
                   int64_t groups) {
@@ -93,6 +131,10 @@ Operand correlate(StableHloBuilder& b, Operand input, Operand kernel, const Wind
     return correlate_channels(b, input, kernel, window);
   }
   const auto rank = input.rank() - 2;
+  const int64_t bytes = input.type().byte_count() * (rank == 3 ? spatial(kernel, 0) : 1);
+  if (rank == 3 && bytes > 0 && bytes <= kPatchesLimit) {
+    return correlate_planes(b, input, kernel, window, groups);
+  }
   return b.convolution(input, kernel, window, graph::convolution_dimensions(rank), groups);
 }
 

@@ -25,6 +25,26 @@ constexpr Operator kSort{"aten::sort", [](Emission& e) {
                            e.result(1, indices);
                          }};
 
+// The greatest, quicker than by sorting all. XLA CPU does it for f32 along the last of two
+// dimensions, and takes equal elements in the order of their places, but +0 before -0.
+std::pair<Operand, Operand> greatest(Builder& b, Operand x, int64_t dim, int64_t count) {
+  const Operand rows = b.swap_dimensions(x, dim, -1);
+  graph::Dimensions sizes = rows.dimensions();
+  const Operand flat = b.reshape(b.convert(rows, ElementType::kF32),
+                                 {x.type().element_count() / sizes.back(), sizes.back()});
+  sizes.back() = count;
+  const Operand found = b.top_k(b.select(b.equal(flat, 0), 0, flat), count).second;
+  const Operand places = b.swap_dimensions(b.reshape(found, sizes), dim, -1);
+  return {b.gather_elements(x, places, dim), b.convert(places, graph::held(ElementType::kS64))};
+}
+
+bool is_exact_in_f32(ElementType element) {
+  return pjrt::is_floating(element) && pjrt::bit_width(element) <= 32;
+}
+
+// Below that share, picking the greatest is quicker than sorting.
+constexpr int64_t kFewOf = 4;
+
 // attributes: dim, descending, first rank, count
 constexpr Operator kRanks{
     "aten::topk", [](Emission& e) {
@@ -32,7 +52,11 @@ constexpr Operator kRanks{
       const int64_t dim = e.attributes.integer();
       const bool descending = e.attributes.boolean();
       const int64_t first = e.attributes.integer(), count = e.attributes.integer();
-      const auto [values, indices] = b.sort_with_indices(e.operand(0), dim, descending);
+      const Operand x = e.operand(0);
+      const bool is_few = descending && first == 0 && count > 0 && x.type().element_count() > 0 &&
+                          count <= x.dimension(dim) / kFewOf && is_exact_in_f32(x.element());
+      const auto [values, indices] =
+          is_few ? greatest(b, x, dim, count) : b.sort_with_indices(x, dim, descending);
       const auto take = [&](size_t i, Operand sorted) {
         e.result(i, b.reshape(b.slice_dim(sorted, dim, first, first + count),
                               e.result_type(i).dimensions));

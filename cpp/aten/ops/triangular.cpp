@@ -2,7 +2,7 @@
 #include <ATen/ops/_linalg_check_errors.h>
 #include <torch/library.h>
 
-#include "aten/record.h"
+#include "aten/ops/matmul.h"
 
 // Cholesky factors and triangular systems.
 namespace torch_pjrt::aten {
@@ -21,8 +21,41 @@ Operand lower_part(StableHloBuilder& b, Operand x) {
   return b.select(keep, x, 0);
 }
 
+// Some rows and columns of each matrix.
+Operand part(StableHloBuilder& b, Operand x, int64_t row, int64_t rows, int64_t column,
+             int64_t columns) {
+  return b.slice_dim(b.slice_dim(x, -2, row, row + rows), -1, column, column + columns);
+}
+
+constexpr int64_t kLeaf = 32, kMostLeaves = 16;
+
+// The lower factor by halves, as XLA CPU's own goes column by column; what is above the diagonal is
+// left undefined. Measured: at 512 rows some 20 times as fast.
+Operand factor_by_halves(StableHloBuilder& b, Operand x, int64_t leaf) {
+  const int64_t size = x.dimension(-1);
+  if (size <= leaf) return b.cholesky(x);
+  const int64_t half = (size / 2 + leaf - 1) / leaf * leaf, rest = size - half;
+  const Operand top = factor_by_halves(b, part(b, x, 0, half, 0, half), leaf);
+  const Operand side =
+      b.triangular_solve(top, part(b, x, half, rest, 0, half), false, true, false, Form::kAdjoint);
+  graph::DotDimensions product;
+  for (int64_t i = 0; i + 2 < x.rank(); ++i) {
+    product.lhs_batching.push_back(i);
+    product.rhs_batching.push_back(i);
+  }
+  product.lhs_contracting.push_back(x.rank() - 1);
+  product.rhs_contracting.push_back(x.rank() - 1);
+  const Operand square = wide_dot(b, side, b.conj(side), product);
+  const Operand bottom =
+      factor_by_halves(b, b.subtract(part(b, x, half, rest, half, rest), square), leaf);
+  const Operand corner = part(b, x, 0, half, half, rest);
+  return b.concatenate({b.concatenate({top, corner}, -1), b.concatenate({side, bottom}, -1)}, -2);
+}
+
 Operand factor(StableHloBuilder& b, Operand x, bool upper) {
-  const Operand l = lower_part(b, b.cholesky(upper ? adjoint(b, x) : x));
+  const int64_t size = x.dimension(-1);
+  const int64_t leaf = std::max(kLeaf, (size + kMostLeaves - 1) / kMostLeaves);
+  const Operand l = lower_part(b, factor_by_halves(b, upper ? adjoint(b, x) : x, leaf));
   return upper ? adjoint(b, l) : l;
 }
 
