@@ -9,8 +9,8 @@ enable_testing()
 find_package(Threads REQUIRED)
 
 # The copy kernels on random layouts: a libFuzzer target with clang, else a plain program.
-set(_kernels strided_copy array_pieces transfer_threads)
-list(TRANSFORM _kernels PREPEND "${PROJECT_SOURCE_DIR}/cpp/transfer/")
+set(_kernels transfer/strided_copy transfer/array_pieces transfer/transfer_threads base/environment)
+list(TRANSFORM _kernels PREPEND "${PROJECT_SOURCE_DIR}/cpp/")
 list(TRANSFORM _kernels APPEND ".cpp")
 add_executable(strided_copy_fuzzer "${PROJECT_SOURCE_DIR}/tests/cpp/transfer/strided_copy_fuzzer.cpp"
                                    ${_kernels})

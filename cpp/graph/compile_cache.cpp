@@ -119,22 +119,22 @@ CompileCache::Executable CompileCache::load(const std::string& path) const {
 // Written aside and renamed, so that no other process reads half a file.
 void CompileCache::store(const std::string& path,
                          const pjrt::LoadedExecutable& executable) const noexcept {
+  const std::string aside = path + '.' + std::to_string(std::random_device{}());
   try {
     const std::string bytes = executable.serialize();
     fs::create_directories(directory_);
-    const std::string aside = path + '.' + std::to_string(std::random_device{}());
     std::ofstream file(aside, std::ios::binary);
     file << digest({bytes}) << bytes;
     file.close();
     if (file) {
       fs::rename(aside, path);
-    } else {
-      base::counter("compile.disk_errors").add();
-      fs::remove(aside);
+      return;
     }
-  } catch (const std::exception&) {
-    base::counter("compile.disk_errors").add();
+  } catch (const std::exception&) {  // counted below, as a file that cannot be written
   }
+  base::counter("compile.disk_errors").add();
+  std::error_code ignored;
+  fs::remove(aside, ignored);
 }
 
 }  // namespace torch_pjrt::graph

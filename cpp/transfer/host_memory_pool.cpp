@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
+#include <cstdint>
 #include <new>
+
+#include "base/environment.h"
 
 namespace torch_pjrt::transfer {
 namespace {
@@ -73,8 +75,8 @@ void system_free(void* data, size_t capacity) noexcept {
 }
 
 size_t default_limit() {
-  if (const char* text = std::getenv("TORCH_PJRT_POOL_LIMIT")) {
-    return std::strtoull(text, nullptr, 10);
+  if (const auto limit = base::environment_number("TORCH_PJRT_POOL_LIMIT", 0, SIZE_MAX)) {
+    return *limit;
   }
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || page <= 0) return size_t{1} << 30;

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
 #include <mutex>
 #include <system_error>
 #include <thread>
+
+#include "base/environment.h"
 
 namespace torch_pjrt::transfer {
 namespace {
@@ -22,11 +23,9 @@ size_t usable_cores() {
 }
 
 size_t wanted_threads() {
-  if (const char* text = std::getenv("TORCH_PJRT_TRANSFER_THREADS")) {
-    const long wanted = std::strtol(text, nullptr, 10);
-    if (wanted > 0) return std::min<size_t>(wanted, 256);
-  }
-  return std::min<size_t>(usable_cores(), 8);
+  constexpr size_t kDefaultMost = 8;
+  return base::environment_number("TORCH_PJRT_TRANSFER_THREADS", 1, 256)
+      .value_or(std::min(usable_cores(), kDefaultMost));
 }
 
 // One list of pieces at a time. `next` hands out pieces to whoever asks; a helper counts itself

@@ -17,6 +17,7 @@ from . import (  # noqa: E402
     _C,
     _copying,
     _decompositions,
+    _environment,
     _modules,
     _optimizers,
     _process,
@@ -69,6 +70,7 @@ def explain(function, *arguments, options: "dict[str, object] | None" = None, **
     return explanation.explain(function, arguments, keywords, options)
 
 
+_environment.warn_of_ignored()
 _process.configure()
 _torch._register_device_module("xla", _xla)
 _seeds.install()
