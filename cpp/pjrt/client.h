@@ -112,7 +112,6 @@ class Client {
   Client(std::shared_ptr<const Plugin> plugin, PJRT_Client* client);
   void describe();
   void destroy() noexcept;
-  bool accepts(ElementType type) const noexcept;
 
   std::shared_ptr<const Plugin> plugin_;
   PJRT_Client* client_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/metrics.h"
+#include "pjrt/probe.h"
 #include "transfer/host_addressing.h"
 #include "transfer/host_memory_pool.h"
 
@@ -39,17 +40,17 @@ class ClientMapping final : public MemoryMapping {
 
 bool map_pool_memory(std::shared_ptr<const pjrt::Client> client) {
   const pjrt::Plugin& plugin = client->plugin();
-  if (!plugin.supports(&PJRT_Api::PJRT_Client_DmaMap) ||
-      !plugin.supports(&PJRT_Api::PJRT_Client_DmaUnmap) || uses_host_memory(*client)) {
+  if (uses_host_memory(*client) || !plugin.supports(&PJRT_Api::PJRT_Client_DmaMap) ||
+      !plugin.supports(&PJRT_Api::PJRT_Client_DmaUnmap)) {
     return false;
   }
   HostBlock block = HostMemoryPool::shared().allocate(HostMemoryPool::kHugePage);
-  try {
+  const bool maps = pjrt::probe([&] {
     client->dma_map(block.data(), block.capacity());
     client->dma_unmap(block.data());
-  } catch (const std::exception&) {
-    return false;  // refusing is an answer here
-  }
+    return true;
+  });
+  if (!maps) return false;
   HostMemoryPool::shared().set_mapping(std::make_shared<ClientMapping>(std::move(client)));
   return true;
 }

@@ -8,37 +8,43 @@
 #include <vector>
 
 #include "pjrt/buffer.h"
-#include "pjrt/error.h"
+#include "pjrt/probe.h"
 #include "transfer/host_memory_pool.h"
 
 namespace torch_pjrt::transfer {
 namespace {
 
-bool probe(const pjrt::Client& client) {
+constexpr const char* kAsked = "probe for host memory";
+
+// Whether a buffer's memory can be a block that the host gave.
+bool gives_memory_back(const pjrt::Client& client) {
   constexpr int64_t bytes = 4096;
   if (client.addressable_devices().empty()) return false;
   HostBlock block = HostMemoryPool::shared().allocate(bytes);
-  try {
-    pjrt::HostArray array;
-    array.data = block.data();
-    array.type = pjrt::ElementType::kU8;
-    array.dimensions = {&bytes, 1};
-    array.semantics = pjrt::HostBufferSemantics::kMutableZeroCopy;
-    array.device = client.addressable_devices().front();
-    pjrt::HostTransfer given = client.buffer_from_host(array);
-    bool same = false;
-    try {
-      given.buffer.ready_event().await("probe for host memory");
-      same = given.buffer.is_on_cpu() && given.buffer.device_pointer() == block.data();
-    } catch (const pjrt::Error&) {
-      // a device whose memory has no address
-    }
+  pjrt::HostArray array;
+  array.data = block.data();
+  array.type = pjrt::ElementType::kU8;
+  array.dimensions = {&bytes, 1};
+  array.semantics = pjrt::HostBufferSemantics::kMutableZeroCopy;
+  array.device = client.addressable_devices().front();
+  pjrt::HostTransfer given = client.buffer_from_host(array);
+  const auto end = [&] {  // before the block goes
     given.buffer = {};
-    given.done_with_host_buffer.await("probe for host memory");
-    return same;
+    given.done_with_host_buffer.await(kAsked);
+  };
+  bool same = false;
+  try {
+    // A device's memory may have no address, and its plugin refuse to tell one.
+    same = pjrt::probe([&] {
+      given.buffer.ready_event().await(kAsked);
+      return given.buffer.is_on_cpu() && given.buffer.device_pointer() == block.data();
+    });
   } catch (const pjrt::Error&) {
-    return false;
+    end();
+    throw;
   }
+  end();
+  return same;
 }
 
 std::atomic<bool> sharing{true};
@@ -71,7 +77,8 @@ bool uses_host_memory(const pjrt::Client& client) {
       if (entry.client == &client && entry.handle == client.get()) return entry.answer;
     }
   }
-  const bool answer = probe(client);  // without the lock: it waits
+  // Without the lock: it waits.
+  const bool answer = pjrt::probe([&] { return gives_memory_back(client); });
   std::unique_lock lock(known_mutex());
   std::erase_if(known(), [&](const Known& entry) { return entry.client == &client; });
   known().push_back({&client, client.get(), answer});

@@ -47,6 +47,7 @@ MEANINGS = {
     "pjrt.deserialize": "time in which the plugin loaded serialised programs",
     "pjrt.destructor_errors": "errors in destructors, where nothing can be raised",
     "pjrt.live_buffers": "device buffers that exist now",
+    "pjrt.repeated_probes": "questions about the plugin that failed once and were answered then",
     "pool.allocations": "host memory blocks handed out, since the process began",
     "pool.bytes_cached": "bytes of host memory that wait for reuse now",
     "pool.bytes_in_use": "bytes of host memory that are handed out now",
