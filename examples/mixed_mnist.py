@@ -163,7 +163,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         "--data", type=Path, metavar="DIR", help="MNIST's IDX files, gzipped or not"
     )
     parser.add_argument("--device", default="xla", help="of stem and head (default xla)")
-    parser.add_argument("--eager-device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument(
+        "--eager-device", default="cpu", help="of the block: cpu (default), cuda or another"
+    )
     parser.add_argument("--all-cpu", action="store_true", help="everything on cpu, to compare")
     parser.add_argument(
         "--steps", type=int, metavar="N", help="default 330: 15 passes over scikit-learn's digits"
@@ -187,8 +189,12 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         parser.error(str(error))
     if options.all_cpu:
         options.device = options.eager_device = "cpu"
-    if options.eager_device == "cuda" and not torch.cuda.is_available():
+    if options.eager_device.startswith("cuda") and not torch.cuda.is_available():
         parser.error("--eager-device cuda: this PyTorch sees no CUDA device; use cpu")
+    try:
+        options.eager_device = torch.device(options.eager_device)
+    except RuntimeError as error:
+        parser.error(f"--eager-device: {error}")
     try:
         options.device = torch.device(options.device)
         if options.device.type == "xla":
@@ -204,8 +210,10 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
-    digits, eager = options.digits, torch.device(options.eager_device)
-    counters = report.Counters(options.device.type == "xla")
+    digits, eager = options.digits, options.eager_device
+    counters = report.Counters(
+        options.device.type == "xla", accelerator=eager.type not in ("cpu", "xla")
+    )
     run = train(
         digits, options.device, eager, steps=options.steps, seed=options.seed, counters=counters
     )

@@ -5,10 +5,18 @@ from statistics import median
 
 
 class Counters:
-    """torch_pjrt's counters since this object was made; all zero where it is not loaded."""
+    """torch_pjrt's counters since this object was made; all zero where it is not loaded.
 
-    def __init__(self, active: bool):
+    `accelerator`: whether tensors cross to an accelerator, and not to the host.
+    """
+
+    def __init__(self, active: bool, accelerator: bool = False):
         self._metrics = None
+        self._ways = (
+            ("from_accelerator", "to_accelerator")
+            if accelerator
+            else ("host_to_device", "device_to_host")
+        )
         if active:
             import torch_pjrt
 
@@ -29,11 +37,16 @@ class Counters:
         figures = self.since_start()
         return int(sum(v for k, v in figures.items() if k.endswith(f"{what}.bytes")))
 
+    def crossed(self) -> tuple[int, int]:
+        """Bytes that crossed the border to the device, and back."""
+        to_device, back = (self.bytes_by(f"transfer.{way}") for way in self._ways)
+        return to_device, back
+
     def copied(self) -> tuple[int, int]:
-        """Bytes that were copied to the device, and back to the host."""
+        """Of these, the bytes that were copied."""
         to_device, back = (
-            self.bytes_by(f"transfer.{way}") - self.bytes_by(f"transfer.{way}.adopted")
-            for way in ("host_to_device", "device_to_host")
+            crossed - self.bytes_by(f"transfer.{way}.adopted")
+            for crossed, way in zip(self.crossed(), self._ways, strict=True)
         )
         return to_device, back
 
@@ -51,14 +64,12 @@ def print_counters(counters: Counters) -> None:
     fallbacks = counters.fallbacks()
     names = ", ".join(f"{name} {count}" for name, count in fallbacks.items())
     print(f"CPU fallbacks: {sum(fallbacks.values())}" + (f" ({names})" if names else ""))
-    to_device, to_host = (
-        counters.bytes_by(f"transfer.{way}") for way in ("host_to_device", "device_to_host")
-    )
-    adopted = counters.bytes_by(".adopted")
-    print(f"bytes crossed: {to_device + to_host:,} ({to_device:,} to the device, {to_host:,} back)")
-    print(f"bytes copied: {to_device + to_host - adopted:,}")
+    to_device, back = counters.crossed()
+    copied = sum(counters.copied())
+    print(f"bytes crossed: {to_device + back:,} ({to_device:,} to the device, {back:,} back)")
+    print(f"bytes copied: {copied:,}")
     print(f"bytes cast: {counters.bytes_by('transfer.cast'):,}")
-    print(f"bytes adopted: {adopted:,}")
+    print(f"bytes adopted: {to_device + back - copied:,}")
 
 
 def print_copies(steps: list[tuple[int, int]]) -> None:

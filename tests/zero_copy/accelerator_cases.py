@@ -5,7 +5,9 @@ import ctypes
 import errno
 import gc
 import os
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -481,3 +483,10 @@ def test_a_step_copies_nothing_at_the_border():
         optimizer.step()
         crossed = [count(name) - was for name, was in before.items()]
     assert crossed == [2 * 4 * 64 * 64] * 4 + [0, 0]
+
+
+def test_the_mixed_model_learns_the_same_and_copies_nothing_at_the_border():
+    sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+    import mixed_mnist
+
+    assert mixed_mnist.main(["--eager-device", NEAR, "--steps", "50", "--check"]) == 0
