@@ -3,7 +3,8 @@
     python bench/compile.py
 
 The reference of a call is the same function under an AOTAutograd backend that returns prepared
-outputs; that of a training step is the same step without torch.compile.
+outputs; `launch` is what PJRT alone takes to launch the same program in the same run. That of a
+training step is the same step without torch.compile.
 """
 
 import time
@@ -13,6 +14,7 @@ from statistics import median
 import table
 
 INPUTS = 10
+ABOVE_LAUNCH = 5  # microseconds
 
 
 def seconds_of(work: Callable[[], object], wait: Callable[[], None], inside: bool) -> float:
@@ -28,19 +30,28 @@ def seconds_of(work: Callable[[], object], wait: Callable[[], None], inside: boo
 
 
 def take_turns(
-    works: dict[str, Callable], rounds: int, wait: Callable[[], None], inside: bool
+    works: dict[str, Callable],
+    rounds: int,
+    wait: Callable[[], None],
+    inside: bool,
+    **timed: Callable,
 ) -> dict[str, list[float]]:
-    times = {name: [] for name in works}
+    """`timed` measure themselves."""
+    times = {name: [] for name in (*works, *timed)}
     for turn in range(5 + rounds):
-        for name, work in works.items():
-            taken = seconds_of(work, wait, inside)
-            if turn >= 5:
-                times[name].append(taken)
+        taken = {name: seconds_of(work, wait, inside) for name, work in works.items()}
+        for name, work in timed.items():
+            taken[name] = work()
+            wait()
+        if turn >= 5:
+            for name, seconds in taken.items():
+                times[name].append(seconds)
     return times
 
 
-def calls(torch) -> dict[str, Callable]:
-    """The same function: prepared, compiled, lazy. The first is the reference."""
+def calls(torch) -> tuple[dict[str, Callable], Callable[[], float]]:
+    """The same function: prepared, compiled, lazy, of which the first is the reference; and what
+    tells the seconds of a bare launch of the compiled program."""
     from torch._dynamo.backends.common import aot_autograd
 
     tensors = [torch.ones(2, device="xla") for _ in range(INPUTS)]
@@ -65,9 +76,26 @@ def calls(torch) -> dict[str, Callable]:
 
     made: dict[str, Callable] = {}
     made["prepared"] = compiled(aot_autograd(fw_compiler=prepare))
+    graphs = keep_graphs()
     made["pjrt"] = compiled("pjrt")
+    made["pjrt"]()
     made["lazy"] = lambda: (function(*tensors), execute())[0]
-    return made
+    made["pjrt"]()
+    return made, lambda: graphs[0].time_launch(list(tensors))
+
+
+def keep_graphs() -> list:
+    """What the backend compiles from now on."""
+    from torch_pjrt._compile import backend
+
+    kept, call_of = [], backend._call_of
+
+    def keep(*arguments):
+        kept.append(call_of(*arguments))
+        return kept[-1]
+
+    backend._call_of = keep
+    return kept
 
 
 def execute() -> None:
@@ -91,6 +119,18 @@ def rows_of(what: str, times: dict[str, list[float]]) -> list[dict]:
     ]
 
 
+def above_launch(times: dict[str, list[float]]) -> dict:
+    """What a compiled call costs above Dynamo, AOTAutograd and PJRT."""
+    more = median(a - b for a, b in zip(times["pjrt"], times["prepared"], strict=True))
+    above = 1e6 * (more - median(times["launch"]))
+    verdict = table.verdict(above, ABOVE_LAUNCH)
+    return {
+        "what": "call",
+        "who": f"pjrt - prepared - launch: {verdict}, asked {ABOVE_LAUNCH}",
+        "us": above,
+    }
+
+
 def main() -> None:
     parser = table.options(__doc__)
     parser.add_argument("--what", choices=("call", "step", "both"), default="both")
@@ -106,7 +146,10 @@ def main() -> None:
     wait = torch.xla.synchronize
     rows = []
     if options.what != "step":
-        rows += rows_of("call", take_turns(calls(torch), options.rounds, wait, inside=False))
+        works, launch = calls(torch)
+        times = take_turns(works, options.rounds, wait, inside=False, launch=launch)
+        rows += rows_of("call", times)
+        rows.append(above_launch(times))
     if options.what != "call":
         from workloads import transformer_torch
 

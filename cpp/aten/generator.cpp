@@ -14,6 +14,8 @@ constexpr uint64_t kWordsPerBlock = 4;
 constexpr size_t kStateBytes = 16;
 constexpr size_t kMostDevices = 128;
 
+thread_local uint64_t taken_blocks = 0;
+
 }  // namespace
 
 XlaGenerator::XlaGenerator(c10::DeviceIndex index)
@@ -21,10 +23,22 @@ XlaGenerator::XlaGenerator(c10::DeviceIndex index)
       place_{c10::default_rng_seed_val, 0} {}
 
 XlaGenerator::Place XlaGenerator::take(uint64_t count) {
+  return take_blocks((count + kWordsPerBlock - 1) / kWordsPerBlock);
+}
+
+XlaGenerator::Place XlaGenerator::take_blocks(uint64_t count) {
   std::lock_guard lock(place_mutex_);
   const Place place = place_;
-  place_.offset += (count + kWordsPerBlock - 1) / kWordsPerBlock;
+  place_.offset += count;
+  taken_blocks += count;
   return place;
+}
+
+uint64_t XlaGenerator::taken_by_this_thread() noexcept { return taken_blocks; }
+
+XlaGenerator::Place XlaGenerator::place() const {
+  std::lock_guard lock(place_mutex_);
+  return place_;
 }
 
 void XlaGenerator::set_current_seed(uint64_t seed) {

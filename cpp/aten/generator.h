@@ -22,6 +22,14 @@ class XlaGenerator final : public c10::GeneratorImpl {
 
   // Takes the next `count` 32-bit words of the stream (rounded up to a whole number of blocks).
   Place take(uint64_t count);
+  // The same in blocks, in which the offset counts.
+  Place take_blocks(uint64_t count);
+
+  // Blocks that the calling thread has taken so far, of all generators.
+  static uint64_t taken_by_this_thread() noexcept;
+
+  // What the next `take` returns.
+  Place place() const;
 
   void set_current_seed(uint64_t seed) override;
   void set_offset(uint64_t offset) override;

@@ -25,6 +25,13 @@ class Cell {
   // Replaces the contents. The old value is released outside the lock.
   void set(Value value);
 
+  // The same under the recording lock. Returns the old contents, for the caller to release outside
+  // of it.
+  Value exchange(Value value) noexcept {
+    replace(value);
+    return value;
+  }
+
   // Replaces the contents if they still are `expected`. Who writes a part of a storage merges it
   // into the contents that were read; another thread may have written another part meanwhile.
   bool set_if(const Value& expected, const Value& value);
@@ -42,6 +49,10 @@ class Cell {
   // Once the start is device data: it is the cell's home. Returns it, for the caller to release
   // outside the lock. Under the recording lock.
   Value take_start() noexcept;
+
+  // Scratch of the replay that visits this cell; see next_visit. Under the recording lock.
+  uint64_t visit = 0;
+  uint32_t position = 0;
 
  private:
   friend class PendingCells;

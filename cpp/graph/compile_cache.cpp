@@ -1,5 +1,6 @@
 #include "graph/compile_cache.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "base/metrics.h"
 #include "base/trace_range.h"
+#include "graph/compile_progress.h"
 
 namespace torch_pjrt::graph {
 namespace {
@@ -45,6 +47,11 @@ std::string build_of(const pjrt::Client& client) {
          std::to_string(size) + '\n' + std::to_string(time);
 }
 
+// One a line, so far as a person wants to know.
+size_t operations_in(const std::string& text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
 }  // namespace
 
 CompileCache::CompileCache(std::shared_ptr<pjrt::Client> client,
@@ -56,9 +63,6 @@ CompileCache::CompileCache(std::shared_ptr<pjrt::Client> client,
 
 CompileCache::Executable CompileCache::get(const Trace& trace) {
   static base::Counter& hits = base::counter("compile.cache_hits");
-  static base::Counter& compiled = base::counter("compile.programs");
-  static base::Counter& disk_hits = base::counter("compile.disk_hits");
-  static base::Timer& compile_seconds = base::timer("compile.seconds");
   static base::Timer& emit_seconds = base::timer("emit.seconds");
   {
     std::lock_guard lock(mutex_);
@@ -73,6 +77,15 @@ CompileCache::Executable CompileCache::get(const Trace& trace) {
     base::ScopedTimer timer(emit_seconds);
     text = trace.emit();
   }
+  Executable executable = compile(text);
+  std::lock_guard lock(mutex_);
+  return programs_.try_emplace(trace.key(), std::move(executable)).first->second;
+}
+
+CompileCache::Executable CompileCache::compile(const std::string& text) {
+  static base::Counter& compiled = base::counter("compile.programs");
+  static base::Counter& disk_hits = base::counter("compile.disk_hits");
+  static base::Timer& compile_seconds = base::timer("compile.seconds");
   if (const char* folder = std::getenv("TORCH_PJRT_DUMP")) {
     std::ofstream(fs::path(folder) / (digest({text}) + ".mlir")) << text;
   }
@@ -80,16 +93,16 @@ CompileCache::Executable CompileCache::get(const Trace& trace) {
   Executable executable = path.empty() ? nullptr : load(path);
   if (executable) {
     disk_hits.add();
-  } else {
-    const base::TraceRange range("compile");
-    base::ScopedTimer timer(compile_seconds);
-    executable =
-        std::make_shared<const pjrt::LoadedExecutable>(client_->compile(text, "mlir", options_));
-    compiled.add();
-    if (!path.empty()) store(path, *executable);
+    return executable;
   }
-  std::lock_guard lock(mutex_);
-  return programs_.try_emplace(trace.key(), std::move(executable)).first->second;
+  const base::TraceRange range("compile");
+  base::ScopedTimer timer(compile_seconds);
+  const CompileProgress progress(operations_in(text));
+  executable =
+      std::make_shared<const pjrt::LoadedExecutable>(client_->compile(text, "mlir", options_));
+  compiled.add();
+  if (!path.empty()) store(path, *executable);
+  return executable;
 }
 
 std::string CompileCache::path_of(const std::string& text) const {

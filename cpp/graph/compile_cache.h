@@ -27,6 +27,9 @@ class CompileCache {
   // compiles. Throws pjrt::Error when the compiler refuses the program.
   Executable get(const Trace& trace);
 
+  // The executable of a StableHLO module, from the directory or compiled; not kept in memory.
+  Executable compile(const std::string& text);
+
  private:
   Executable load(const std::string& path) const;
   void store(const std::string& path, const pjrt::LoadedExecutable& executable) const noexcept;

@@ -10,6 +10,7 @@
 #include "base/metrics.h"
 #include "base/source_line.h"
 #include "base/trace_range.h"
+#include "graph/capture.h"
 #include "graph/emission.h"
 #include "graph/lock.h"
 #include "transfer/deferred_copies.h"
@@ -35,22 +36,6 @@ constexpr Operator kChecks{"torch_pjrt::checks", [](Emission& e) {
                                flags.push_back(b.reshape(flag, {1}));
                              e.result(b.concatenate(flags, 0));
                            }};
-
-// Takes a mutex that is held while other threads may take the GIL: not to be waited for with it.
-class ExecutionLock {
- public:
-  explicit ExecutionLock(std::mutex& mutex) : mutex_(mutex) {
-    if (mutex_.try_lock()) return;
-    base::BlockingRegion region;
-    mutex_.lock();
-  }
-  ~ExecutionLock() { mutex_.unlock(); }
-  ExecutionLock(const ExecutionLock&) = delete;
-  ExecutionLock& operator=(const ExecutionLock&) = delete;
-
- private:
-  std::mutex& mutex_;
-};
 
 // The time on the device, for traces.
 void trace_until(const pjrt::Event& complete, std::chrono::steady_clock::time_point launched,
@@ -131,10 +116,9 @@ bool is_of_device(pjrt::ErrorCode code) noexcept {
   }
 }
 
-bool gave_inputs_away(const Trace& trace) {
-  return std::any_of(trace.leaves().begin(), trace.leaves().end(), [](const Trace::Leaf& leaf) {
-    return leaf.donated && leaf.buffer->buffer.is_deleted();
-  });
+bool gave_inputs_away(const Launch& program) {
+  return std::any_of(program.inputs.begin(), program.inputs.end(),
+                     [](const SharedBufferPtr& input) { return input->buffer.is_deleted(); });
 }
 
 // An error after which the values were computed all the same: counted, and told once.
@@ -265,9 +249,22 @@ Value Executor::take_checks(Operators& checked) {
   return {Node::operation(kChecks, failed, {}, type), 0};
 }
 
+// The mutex is held while other threads may take the GIL: not to be waited for with it.
+Executor::Turn::Turn(Executor& executor) : executor_(executor) {
+  if (executor_.execution_mutex_.try_lock()) return;
+  base::BlockingRegion region;
+  executor_.execution_mutex_.lock();
+}
+
+Executor::Turn::~Turn() { executor_.execution_mutex_.unlock(); }
+
 SharedBufferPtr Executor::execute(const Value& wanted) {
   SharedBuffer::check_not_forked();
-  ExecutionLock execution(execution_mutex_);
+  const Turn turn(*this);
+  return execute_within_turn(wanted);
+}
+
+SharedBufferPtr Executor::execute_within_turn(const Value& wanted) {
   compute_starts();
   Operators checked;
   const Value flags = take_checks(checked);
@@ -285,13 +282,36 @@ SharedBufferPtr Executor::execute(const Value& wanted) {
     }
   }
   if (trace) run(std::move(trace));
-  RecordingLock lock(recording_mutex());
   if (flags) {
-    SharedBufferPtr buffer = flags.node->outputs()[0].buffer;
-    std::lock_guard pending(pending_checks_mutex_);
-    if (!buffer->failure) pending_checks_.push_back({std::move(buffer), std::move(checked)});
+    SharedBufferPtr buffer;
+    {
+      RecordingLock lock(recording_mutex());
+      buffer = flags.node->outputs()[0].buffer;
+    }
+    if (!buffer->failure) {
+      for (Capture* capture : captures_) capture->checks(buffer->id(), checked);
+      keep_checks(std::move(buffer), std::move(checked));
+    }
   }
+  RecordingLock lock(recording_mutex());
   return wanted ? wanted.node->outputs()[wanted.index].buffer : SharedBufferPtr();
+}
+
+void Executor::keep_checks(SharedBufferPtr flags, std::vector<const Operator*> operators) {
+  std::lock_guard lock(pending_checks_mutex_);
+  pending_checks_.push_back({std::move(flags), std::move(operators)});
+}
+
+void Executor::add_capture(Capture& capture) {
+  const Turn turn(*this);
+  capture.reads_before_ = reads_.load();
+  captures_.push_back(&capture);
+}
+
+void Executor::remove_capture(Capture& capture) {
+  const Turn turn(*this);
+  capture.reads_ = reads_.load();
+  std::erase(captures_, &capture);
 }
 
 // An optimizer fills its state with zeros and updates it in place, all in its first step. With the
@@ -330,6 +350,7 @@ void Executor::compute_starts() {
 
 void Executor::run(std::unique_ptr<Trace> trace) {
   if (trace->has_failures()) {
+    for (Capture* capture : captures_) capture->failed();
     std::vector<Value> sound;
     for (size_t i = 0; i < trace->roots().size(); ++i) {
       if (!trace->failures()[i]) sound.push_back(trace->roots()[i]);
@@ -347,6 +368,7 @@ void Executor::run(std::unique_ptr<Trace> trace) {
   } catch (const std::exception& error) {
     failure = failure_of(error);
   }
+  for (Capture* capture : captures_) capture->failed();
   const std::vector<Value> roots = trace->roots();
   const bool is_one = same_node(roots);
   for (const Trace::Leaf& leaf : trace->leaves()) {
@@ -382,9 +404,7 @@ void Executor::run_again(std::vector<Value> roots) {
   run(std::move(trace));
 }
 
-pjrt::Buffer Executor::upload_numbers(const Trace& trace) const {
-  const std::string bytes = trace.pack_numbers();
-  if (bytes.empty()) return {};
+pjrt::Buffer Executor::upload_numbers(std::string_view bytes) const {
   const int64_t count = static_cast<int64_t>(bytes.size()) / static_cast<int64_t>(number_width_);
   pjrt::HostArray array;
   array.data = bytes.data();
@@ -395,67 +415,94 @@ pjrt::Buffer Executor::upload_numbers(const Trace& trace) const {
 }
 
 void Executor::launch(const Trace& trace) {
-  static base::Counter& calls = base::counter("execute.calls");
-  static base::Counter& operators = base::counter("execute.operators");
-  static base::Counter& donated_bytes = base::counter("execute.donated_bytes");
-  static base::Timer& seconds = base::timer("execute.seconds");
-
   const CompileCache::Executable executable = cache_->get(trace);
-  std::vector<pjrt::Buffer> outputs;
+  const std::string numbers = trace.pack_numbers();
+  std::vector<SharedBufferPtr> inputs;
+  inputs.reserve(trace.leaves().size());
   int64_t donated = 0;
-  const auto start = [&] {
-    const pjrt::Buffer numbers = upload_numbers(trace);
-    std::vector<PJRT_Buffer*> arguments;
-    arguments.reserve(trace.leaves().size() + 1);
-    donated = 0;
-    for (const Trace::Leaf& leaf : trace.leaves()) {
-      arguments.push_back(leaf.buffer->buffer.get());
-      if (leaf.donated) donated += leaf.type.byte_count();
-    }
-    if (numbers) arguments.push_back(numbers.get());
-
-    while (!in_flight_.empty() && in_flight_.front().is_ready()) in_flight_.pop_front();
-    if (in_flight_.size() >= kMostInFlight) {
-      base::BlockingRegion region;
-      try {
-        in_flight_.front().await();
-      } catch (const pjrt::Error&) {
-        // The outputs of that execution carry the error.
-      }
-      in_flight_.pop_front();
-    }
-
-    pjrt::Event complete;
-    const auto launched = std::chrono::steady_clock::now();
-    {
-      const base::TraceRange range("execute");
-      base::ScopedTimer timer(seconds);
-      pjrt::ExecuteOptions options;
-      options.device = device_;
-      options.may_block = true;
-      executable->execute(arguments, options, outputs, &complete);
-    }
-    if (base::is_tracing()) trace_until(complete, launched, index_);
-    in_flight_.push_back(std::move(complete));
-  };
-  try {
-    start();
-  } catch (const pjrt::Error& error) {
-    // Once more, for what passes: a program does nothing but compute its results.
-    if (gave_inputs_away(trace)) throw;
-    start();
-    note_recovery(error.what());
+  for (const Trace::Leaf& leaf : trace.leaves()) {
+    inputs.push_back(leaf.buffer);
+    if (leaf.donated) donated += leaf.type.byte_count();
   }
-  calls.add();
-  operators.add(static_cast<int64_t>(trace.operation_count()));
-  donated_bytes.add(donated);
-  materialise(trace, std::move(outputs));
-}
-
-void Executor::materialise(const Trace& trace, std::vector<pjrt::Buffer> outputs) {
+  std::vector<pjrt::Buffer> outputs;
+  launch({.executable = *executable,
+          .inputs = inputs,
+          .numbers = numbers,
+          .operations = trace.operation_count(),
+          .donated_bytes = donated},
+         outputs);
   std::vector<SharedBufferPtr> buffers;
   buffers.reserve(outputs.size());
   for (pjrt::Buffer& output : outputs) buffers.emplace_back(new SharedBuffer(std::move(output)));
+  for (Capture* capture : captures_) {
+    std::vector<Capture::Root> roots;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      roots.push_back({buffers[i]->id(), trace.roots()[i].type()});
+    }
+    capture->launched(trace, executable, std::move(roots));
+  }
+  materialise(trace, std::move(buffers));
+}
+
+void Executor::launch(const Turn&, const Launch& program, std::vector<pjrt::Buffer>& outputs) {
+  launch(program, outputs);
+}
+
+void Executor::launch(const Launch& program, std::vector<pjrt::Buffer>& outputs) {
+  static base::Counter& calls = base::counter("execute.calls");
+  static base::Counter& operators = base::counter("execute.operators");
+  static base::Counter& donated_bytes = base::counter("execute.donated_bytes");
+  try {
+    start(program, outputs);
+  } catch (const pjrt::Error& error) {
+    // Once more, for what passes: a program does nothing but compute its results.
+    if (gave_inputs_away(program)) throw;
+    start(program, outputs);
+    note_recovery(error.what());
+  }
+  calls.add();
+  operators.add(static_cast<int64_t>(program.operations));
+  donated_bytes.add(program.donated_bytes);
+}
+
+void Executor::start(const Launch& program, std::vector<pjrt::Buffer>& outputs) {
+  static base::Timer& seconds = base::timer("execute.seconds");
+  pjrt::Buffer numbers;
+  base::InlineVector<PJRT_Buffer*, 32> arguments;
+  for (const SharedBufferPtr& input : program.inputs) arguments.push_back(input->buffer.get());
+  if (program.uploaded) {
+    arguments.push_back(program.uploaded->buffer.get());
+  } else if (!program.numbers.empty()) {
+    numbers = upload_numbers(program.numbers);
+    arguments.push_back(numbers.get());
+  }
+
+  while (!in_flight_.empty() && in_flight_.front().is_ready()) in_flight_.pop_front();
+  if (in_flight_.size() >= kMostInFlight) {
+    base::BlockingRegion region;
+    try {
+      in_flight_.front().await();
+    } catch (const pjrt::Error&) {
+      // The outputs of that execution carry the error.
+    }
+    in_flight_.pop_front();
+  }
+
+  pjrt::Event complete;
+  const auto launched = std::chrono::steady_clock::now();
+  {
+    const base::TraceRange range("execute");
+    pjrt::ExecuteOptions options;
+    options.device = device_;
+    options.may_block = true;
+    program.executable.execute({arguments.data(), arguments.size()}, options, outputs, &complete);
+  }
+  seconds.add(std::chrono::steady_clock::now() - launched);
+  if (base::is_tracing()) trace_until(complete, launched, index_);
+  in_flight_.push_back(std::move(complete));
+}
+
+void Executor::materialise(const Trace& trace, std::vector<SharedBufferPtr> buffers) {
   std::vector<Value> released;
   released.reserve(operand_count(trace.roots()));
   RecordingLock lock(recording_mutex());
@@ -488,7 +535,7 @@ void Executor::fail(std::span<const Value> roots, std::span<const FailurePtr> fa
 void Executor::synchronize() {
   execute();
   {
-    ExecutionLock execution(execution_mutex_);
+    const Turn turn(*this);
     base::BlockingRegion region;
     for (const pjrt::Event& event : in_flight_) {
       try {
@@ -518,6 +565,7 @@ bool Executor::is_idle() noexcept {
 // NOLINTNEXTLINE(performance-unnecessary-value-param): a value that is moved in is given up
 SharedBufferPtr Executor::buffer(Value value) {
   SharedBuffer::check_not_forked();
+  reads_.fetch_add(1, std::memory_order_relaxed);
   SharedBufferPtr buffer;
   {
     RecordingLock lock(recording_mutex());

@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/cell.h"
@@ -15,6 +17,8 @@
 #include "pjrt/client.h"
 
 namespace torch_pjrt::graph {
+
+class Capture;
 
 // When recorded operators run.
 enum class Mode : uint8_t {
@@ -34,6 +38,16 @@ struct Check {
 class CheckError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// One execution of a program on given buffers.
+struct Launch {
+  const pjrt::LoadedExecutable& executable;
+  std::span<const SharedBufferPtr> inputs;
+  std::string_view numbers;          // packed words, uploaded behind the inputs; may be empty
+  SharedBuffer* uploaded = nullptr;  // or these, where they were uploaded before
+  size_t operations = 0;             // for execute.operators
+  int64_t donated_bytes = 0;         // for execute.donated_bytes
 };
 
 // Executes what is recorded for one device. Any thread may call any function; executions are one
@@ -70,6 +84,46 @@ class Executor {
   // any execution so far has failed.
   void synchronize();
 
+  // The right to execute: the executions of other threads wait until it is gone. Waits for theirs,
+  // in a BlockingRegion. Not under the recording lock.
+  class Turn {
+   public:
+    explicit Turn(Executor& executor);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Executor& executor_;
+  };
+
+  // `execute`, by who has the turn.
+  void execute(const Turn&) { execute_within_turn(Value()); }
+
+  // Launches a program, by who has the turn; `outputs` gets its results, which may not be ready
+  // yet. May wait for earlier executions. A second attempt is made where the first gave nothing
+  // away. Throws pjrt::Error when nothing was launched; inputs may be gone then.
+  void launch(const Turn&, const Launch& program, std::vector<pjrt::Buffer>& outputs);
+
+  // Whether anything waits to be executed. Under the recording lock.
+  bool has_pending() const noexcept { return !pending_.empty() || !checks_.empty(); }
+
+  // Host numbers, packed, as the device array that a program reads them from.
+  pjrt::Buffer upload_numbers(std::string_view bytes) const;
+
+  // Keeps the results of a launched program's checks for the next read or sync: an array of i1, one
+  // for each operator.
+  void keep_checks(SharedBufferPtr flags, std::vector<const Operator*> operators);
+
+  // `capture` sees all launches and reads from now on, until it is removed. It must outlive that.
+  void add_capture(Capture& capture);
+  void remove_capture(Capture& capture);
+
+  // How host numbers are packed for this device's programs.
+  NumberWidth number_width() const noexcept { return number_width_; }
+
+  CompileCache& programs() noexcept { return *cache_; }
+
   // Whether no execution is under way. Never waits: false also when that cannot be told at once.
   bool is_idle() noexcept;
 
@@ -100,15 +154,17 @@ class Executor {
   static std::vector<Executor*>& all();  // under the recording lock
 
   SharedBufferPtr execute(const Value& wanted);
+  SharedBufferPtr execute_within_turn(const Value& wanted);
   void raise_failure(Node& node);
   void compute_starts();
   Value take_checks(Operators& checked);
   void run(std::unique_ptr<Trace> trace);
   void run_again(std::vector<Value> roots);
   void launch(const Trace& trace);
-  void materialise(const Trace& trace, std::vector<pjrt::Buffer> outputs);
+  void start(const Launch& program, std::vector<pjrt::Buffer>& outputs);
+  void launch(const Launch& program, std::vector<pjrt::Buffer>& outputs);
+  void materialise(const Trace& trace, std::vector<SharedBufferPtr> buffers);
   void fail(std::span<const Value> roots, std::span<const FailurePtr> failures);
-  pjrt::Buffer upload_numbers(const Trace& trace) const;
 
   std::shared_ptr<pjrt::Client> client_;
   pjrt::Device device_;
@@ -123,6 +179,8 @@ class Executor {
 
   std::mutex execution_mutex_;         // one execution at a time
   std::deque<pjrt::Event> in_flight_;  // under the execution mutex
+  std::vector<Capture*> captures_;     // under the execution mutex
+  std::atomic<uint64_t> reads_{0};
 
   std::mutex pending_checks_mutex_;
   std::deque<PendingChecks> pending_checks_;

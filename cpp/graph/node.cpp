@@ -4,6 +4,12 @@
 #include <new>
 
 namespace torch_pjrt::graph {
+
+uint64_t next_visit() noexcept {
+  static uint64_t visit = 0;
+  return ++visit;
+}
+
 // A node, its outputs and its operands live in one allocation.
 Node* Node::allocate(size_t operand_count, size_t output_count) {
   static_assert(alignof(Node) >= alignof(Output) && alignof(Output) >= alignof(Value));

@@ -31,7 +31,10 @@ struct Value {
 // number does not mean another program.
 struct HostNumber {
   enum class Kind : uint8_t { kInteger, kReal, kComplex };
+  // The seed and the offset of a random stream are others at each execution of a program.
+  enum class Origin : uint8_t { kProgram, kSeed, kOffset };
   Kind kind = Kind::kReal;
+  Origin origin = Origin::kProgram;
   int64_t integer = 0;
   std::complex<double> real = 0.0;
 };
@@ -86,7 +89,7 @@ class Node {
   void release_reference() noexcept;
   uint32_t reference_count() const noexcept { return count_.load(std::memory_order_acquire); }
 
-  // Scratch of the trace that visits this node.
+  // Scratch of the trace, or the replay, that visits this node; see next_visit.
   uint64_t visit = 0;
   uint64_t structure = 0;
   uint32_t uses = 0;
@@ -111,6 +114,9 @@ class Node {
 };
 
 inline const Type& Value::type() const noexcept { return node->outputs()[index].type; }
+
+// A number that no scratch holds yet. Under the recording lock.
+uint64_t next_visit() noexcept;
 
 inline uint64_t mix(uint64_t seed, uint64_t value) noexcept {
   uint64_t h = (seed ^ value) * 0x9e3779b97f4a7c15ull;

@@ -12,11 +12,6 @@
 namespace torch_pjrt::graph {
 namespace {
 
-uint64_t next_visit() noexcept {
-  static uint64_t visit = 0;  // under the recording lock
-  return ++visit;
-}
-
 using Kind = HostNumber::Kind;
 
 // An s32 would lose the upper half of an integer that becomes a floating number anyway.
@@ -333,7 +328,9 @@ void Trace::share_numbers(NumberSharing& sharing) {
     const HostNumber& number = node->number();
     const bool is_integer = number.kind == Kind::kInteger;
     const auto element = static_cast<uint64_t>(node->outputs()[0].type.element);
-    bits.push_back({element << 8 | static_cast<uint64_t>(number.kind),
+    const auto kind =
+        static_cast<uint64_t>(number.origin) << 8 | static_cast<uint64_t>(number.kind);
+    bits.push_back({element << 16 | kind,
                     is_integer ? static_cast<uint64_t>(number.integer)
                                : std::bit_cast<uint64_t>(number.real.real()),
                     is_integer ? 0 : std::bit_cast<uint64_t>(number.real.imag())});
@@ -373,6 +370,19 @@ std::string Trace::pack_numbers() const {
     }
   }
   return bytes;
+}
+
+std::vector<Trace::RandomWord> Trace::random_words() const {
+  std::vector<RandomWord> words;
+  uint32_t next = 0;
+  for (const Node* node : places_) {
+    const HostNumber& number = node->number();
+    if (number.origin != HostNumber::Origin::kProgram) {
+      words.push_back({next, number.origin, static_cast<uint64_t>(number.integer)});
+    }
+    next += number.kind == Kind::kComplex ? 2 : 1;
+  }
+  return words;
 }
 
 std::string Trace::emit() const {

@@ -43,6 +43,14 @@ class Trace {
   const std::vector<FailurePtr>& failures() const noexcept { return failures_; }
   bool has_failures() const noexcept { return has_failures_; }
 
+  // A word of the packed numbers that a random stream gave, and what it gave.
+  struct RandomWord {
+    uint32_t position;
+    HostNumber::Origin origin;
+    uint64_t value;
+  };
+  std::vector<RandomWord> random_words() const;
+
   // The packed host numbers, as bytes; empty when the program reads none.
   std::string pack_numbers() const;
 

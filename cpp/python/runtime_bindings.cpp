@@ -5,6 +5,7 @@
 #include "aten/device.h"
 #include "aten/generator.h"
 #include "base/metrics.h"
+#include "graph/compile_progress.h"
 #include "graph/runtime.h"
 #include "python/bindings.h"
 #include "transfer/host_memory_pool.h"
@@ -134,6 +135,8 @@ void bind_runtime(py::module_& module) {
   module.def("set_donate", &Executor::set_donate);
   module.def("limit", &Executor::limit);
   module.def("set_limit", &Executor::set_limit);
+  module.def("progress", &graph::CompileProgress::shown);
+  module.def("set_progress", &graph::CompileProgress::set_shown);
   module.def("check_indices", [] { return aten::config().check_indices; });
   module.def("set_check_indices", [](bool check) { aten::config().check_indices = check; });
   module.def("default_generator", [](int index) { return aten::default_generator(index); });

@@ -1,6 +1,7 @@
 """`torch_pjrt.config`: the settings of this process."""
 
 import os
+import sys
 
 from . import _C
 from ._process import choose_plugin
@@ -115,6 +116,16 @@ class Config:
     def zero_copy(self, share: bool) -> None:
         _C.set_zero_copy(bool(share))
 
+    @property
+    def progress(self) -> bool:
+        """Whether a program that compiles for more than two seconds says so on stderr, and how
+        long it took in the end (`TORCH_PJRT_PROGRESS`, default 1 where stderr is a terminal)."""
+        return _C.progress()
+
+    @progress.setter
+    def progress(self, show: bool) -> None:
+        _C.set_progress(bool(show))
+
     def set_plugin(self, plugin: str | os.PathLike[str], **options: object) -> None:
         """Choose the PJRT plugin (a path or the name of an installed one, `TORCH_PJRT_PLUGIN`)
         and its create options (`TORCH_PJRT_OPTIONS`), before the device is first used."""
@@ -147,9 +158,11 @@ ENVIRONMENT = (
     ("TORCH_PJRT_CHECK_NARROWING", "check_narrowing", _flag),
     ("TORCH_PJRT_TRANSFER_LIMIT", "transfer_limit", int),
     ("TORCH_PJRT_ZERO_COPY", "zero_copy", _flag),
+    ("TORCH_PJRT_PROGRESS", "progress", _flag),
 )
 
 config = Config()
+config.progress = bool(sys.stderr) and sys.stderr.isatty()
 
 for _variable, _setting, _read in ENVIRONMENT:
     if _text := os.environ.get(_variable):

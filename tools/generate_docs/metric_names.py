@@ -25,6 +25,7 @@ MEANINGS = {
     "execute.limit_cuts": "executions because `graph_limit` operators were pending",
     "execute.operators": "operators executed, over all programs",
     "execute.recovered": "executions that failed, but not when tried again, whole or in parts",
+    "execute.replays": "calls of compiled graphs that were launched without recording them",
     "execute.seconds": "time in which executions were prepared and launched",
     "export.copied.alias": "`.to()` copied: others may write the memory, through DLPack",
     "export.copied.device": "`.to()` copied: it is not the memory of the device that is asked for",

@@ -1,17 +1,30 @@
 #include "aten/ops/random_bits.h"
 
 #include "aten/generator.h"
+#include "aten/types.h"
 
 namespace torch_pjrt::aten {
 
 using graph::ElementType;
 
+namespace {
+
+graph::Value stream_number(uint64_t bits, graph::HostNumber::Origin origin) {
+  graph::HostNumber number;
+  number.kind = graph::HostNumber::Kind::kInteger;
+  number.origin = origin;
+  number.integer = static_cast<int64_t>(bits);
+  return {graph::Node::number(number, element_type(at::kLong)), 0};
+}
+
+}  // namespace
+
 void take_random(Record& record, const at::Tensor& target,
                  const std::optional<at::Generator>& generator, int64_t count, int words) {
   XlaGenerator& stream = generator_or_default(generator, executor_of(target).index());
   const XlaGenerator::Place place = stream.take(static_cast<uint64_t>(count) * words);
-  record.number(static_cast<int64_t>(place.seed), at::kLong);
-  record.number(static_cast<int64_t>(place.offset), at::kLong);
+  record.value(stream_number(place.seed, graph::HostNumber::Origin::kSeed));
+  record.value(stream_number(place.offset, graph::HostNumber::Origin::kOffset));
 }
 
 namespace {

@@ -1,4 +1,4 @@
-"""The backend: AOTAutograd's graphs, recorded through the operators of lazy mode at each call."""
+"""The backend: AOTAutograd's graphs, recorded through the operators of lazy mode, and replayed."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from torch.fx.graph import _BoxedCodeGen
 from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import _C
-from . import fallbacks, placement
+from . import fallbacks, placement, replayable
 from .options import Options
 
 
@@ -108,16 +108,8 @@ def _needs_gradient(graph_module: torch.fx.GraphModule) -> bool:
 def _call_of(graph: torch.fx.GraphModule, options: Options) -> Callable[[list], object]:
     """The graph as a function that empties the list of its arguments, so that what it has read for
     the last time can be donated."""
+    held = replayable.held_tensors(graph)
     graph.graph.set_codegen(_BoxedCodeGen())
     graph.recompile()
-    record = graph.forward
-
-    def call(arguments: list) -> object:
-        # What is pending is no part of this program, which is the same at each call.
-        _C.execute_all()
-        results = record(arguments)
-        _C.execute_all()
-        return results
-
-    call._boxed_call = True
-    return call if options.fallback else fallbacks.refusing(call)
+    record = graph.forward if options.fallback else fallbacks.refusing(graph.forward)
+    return _C.CompiledGraph(record, held or (), held is not None)

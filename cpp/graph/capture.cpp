@@ -1,0 +1,51 @@
+#include "graph/capture.h"
+
+#include <utility>
+
+namespace torch_pjrt::graph {
+
+Capture::Capture(Executor& executor, bool with_text)
+    : executor_(executor), with_text_(with_text), program_(std::make_unique<Program>()) {
+  executor_.add_capture(*this);
+  is_active_ = true;
+}
+
+Capture::~Capture() { stop(); }
+
+void Capture::stop() {
+  if (!std::exchange(is_active_, false)) return;
+  executor_.remove_capture(*this);
+}
+
+std::unique_ptr<Capture::Program> Capture::finish() {
+  stop();
+  if (reads_ != reads_before_) program_.reset();
+  return std::move(program_);
+}
+
+void Capture::launched(const Trace& trace, const CompileCache::Executable& executable,
+                       std::vector<Root> roots) {
+  if (++launches_ > 1 || !program_) {
+    program_.reset();
+    return;
+  }
+  program_->executable = executable;
+  for (const Trace::Leaf& leaf : trace.leaves()) {
+    program_->leaves.push_back({leaf.buffer->id(), leaf.type, leaf.donated});
+  }
+  program_->roots = std::move(roots);
+  program_->numbers = trace.pack_numbers();
+  program_->random_words = trace.random_words();
+  program_->operations = trace.operation_count();
+  if (with_text_) program_->text = trace.emit();
+}
+
+void Capture::checks(uint64_t buffer, const std::vector<const Operator*>& operators) {
+  if (!program_) return;
+  for (size_t i = 0; i < program_->roots.size(); ++i) {
+    if (program_->roots[i].buffer == buffer) program_->checks = static_cast<int64_t>(i);
+  }
+  program_->checked = operators;
+}
+
+}  // namespace torch_pjrt::graph
