@@ -13,4 +13,5 @@ PYBIND11_MODULE(_C, module) {
   torch_pjrt::python::bind_transfer(module);
   torch_pjrt::python::bind_zero_copy(module);
   torch_pjrt::python::bind_compiled_graph(module);
+  torch_pjrt::python::bind_programs(module);
 }

@@ -17,5 +17,6 @@ void bind_tensors(pybind11::module_& module);
 void bind_transfer(pybind11::module_& module);
 void bind_zero_copy(pybind11::module_& module);
 void bind_compiled_graph(pybind11::module_& module);
+void bind_programs(pybind11::module_& module);
 
 }  // namespace torch_pjrt::python

@@ -37,7 +37,9 @@ __version__ = "0.1.0"
 __all__ = [
     "config",
     "explain",
+    "export",
     "from_dlpack",
+    "load",
     "metrics",
     "operators",
     "sync",
@@ -68,6 +70,20 @@ def explain(function, *arguments, options: "dict[str, object] | None" = None, **
     from ._compile import explanation
 
     return explanation.explain(function, arguments, keywords, options)
+
+
+def export(program: "_torch.export.ExportedProgram", path) -> None:
+    """Write a program of `torch.export` to a new folder: StableHLO text, weights, manifest."""
+    from ._program import writing
+
+    writing.export(program, path)
+
+
+def load(path, device: "_torch.device | str" = "xla"):
+    """The program that `export` wrote to a folder, compiled: call it as the exported module."""
+    from ._program import loaded
+
+    return loaded.load(path, device)
 
 
 _environment.warn_of_ignored()

@@ -27,18 +27,22 @@ def move_to(
     """Rewrite AOTAutograd's graph. Of its outputs, the first `results` (default all) are brought
     back to their devices; an output that is an argument stays the argument itself."""
     graph = graph_module.graph
-    for module in graph_module.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            for node in module.graph.nodes:
-                _make_on(node, device)
+    make_on(graph_module, device)
     _move_arguments(graph, device)
     _move_results(graph, results)
     graph.lint()
     graph_module.recompile()
 
 
-def _make_on(node: torch.fx.Node, device: torch.device) -> None:
+def make_on(graph_module: torch.fx.GraphModule, device: torch.device) -> None:
     """Operators that make tensors, or move them, do so on the device."""
+    for module in graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                _make_on(node, device)
+
+
+def _make_on(node: torch.fx.Node, device: torch.device) -> None:
     if not isinstance(node.target, torch._ops.OpOverload):
         return
     if not any(argument.name == "device" for argument in node.target._schema.arguments):

@@ -1,0 +1,1 @@
+"""Programs of `torch.export` as folders: written by `export`, run by `load`."""
