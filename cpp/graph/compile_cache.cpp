@@ -63,12 +63,14 @@ CompileCache::CompileCache(std::shared_ptr<pjrt::Client> client,
 
 CompileCache::Executable CompileCache::get(const Trace& trace) {
   static base::Counter& hits = base::counter("compile.cache_hits");
+  static base::Counter& dropped_programs = base::counter("compile.dropped");
   static base::Timer& emit_seconds = base::timer("emit.seconds");
   {
     std::lock_guard lock(mutex_);
     if (auto found = programs_.find(trace.key()); found != programs_.end()) {
       hits.add();
-      return found->second;
+      kept_.splice(kept_.begin(), kept_, found->second);
+      return found->second->executable;
     }
   }
   std::string text;
@@ -78,8 +80,19 @@ CompileCache::Executable CompileCache::get(const Trace& trace) {
     text = trace.emit();
   }
   Executable executable = compile(text);
+  std::list<Kept> dropped;  // destroyed without the lock
   std::lock_guard lock(mutex_);
-  return programs_.try_emplace(trace.key(), std::move(executable)).first->second;
+  if (auto found = programs_.find(trace.key()); found != programs_.end()) {
+    return found->second->executable;  // another thread was quicker
+  }
+  kept_.push_front({trace.key(), executable});
+  programs_.emplace(trace.key(), kept_.begin());
+  while (kept_.size() > limit()) {
+    programs_.erase(kept_.back().key);
+    dropped.splice(dropped.begin(), kept_, std::prev(kept_.end()));
+  }
+  dropped_programs.add(static_cast<int64_t>(dropped.size()));
+  return executable;
 }
 
 CompileCache::Executable CompileCache::compile(const std::string& text) {

@@ -135,6 +135,8 @@ void bind_runtime(py::module_& module) {
   module.def("set_donate", &Executor::set_donate);
   module.def("limit", &Executor::limit);
   module.def("set_limit", &Executor::set_limit);
+  module.def("program_limit", &graph::CompileCache::limit);
+  module.def("set_program_limit", &graph::CompileCache::set_limit);
   module.def("progress", &graph::CompileProgress::shown);
   module.def("set_progress", &graph::CompileProgress::set_shown);
   module.def("check_indices", [] { return aten::config().check_indices; });

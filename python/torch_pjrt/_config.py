@@ -56,6 +56,21 @@ class Config:
         _C.set_limit(int(limit))
 
     @property
+    def program_limit(self) -> int:
+        """Compiled programs that are kept in memory (`TORCH_PJRT_PROGRAM_LIMIT`, default 4096).
+        Beyond it the one that was used longest ago is dropped, and compiled again when it comes
+        back."""
+        return _C.program_limit()
+
+    @program_limit.setter
+    def program_limit(self, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(
+                f"torch_pjrt.config.program_limit: too small; got {limit}, expected at least 1"
+            )
+        _C.set_program_limit(int(limit))
+
+    @property
     def check_indices(self) -> bool:
         """Whether the device checks indices that XLA would clamp in silence
         (`TORCH_PJRT_CHECK_INDICES`, default 1). The IndexError comes at the next read or sync."""
@@ -153,6 +168,7 @@ ENVIRONMENT = (
     ("TORCH_PJRT_MODE", "mode", str),
     ("TORCH_PJRT_DONATE", "donate", _flag),
     ("TORCH_PJRT_GRAPH_LIMIT", "graph_limit", int),
+    ("TORCH_PJRT_PROGRAM_LIMIT", "program_limit", int),
     ("TORCH_PJRT_CHECK_INDICES", "check_indices", _flag),
     ("TORCH_PJRT_DTYPE_POLICY", "dtype_policy", str),
     ("TORCH_PJRT_CHECK_NARROWING", "check_narrowing", _flag),

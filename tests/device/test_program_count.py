@@ -1,5 +1,6 @@
 """How many programs a training loop compiles."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -44,3 +45,24 @@ def test_a_number_that_differs_in_one_layer_compiles_at_most_twice_more():
             before = programs()
     assert programs() - before <= 2
     assert torch.equal(torch.stack([weight.cpu() for weight in weights]), expected)
+
+
+def test_programs_beyond_the_limit_are_dropped_and_compiled_again():
+    limit = torch_pjrt.config.program_limit
+    torch_pjrt.sync()
+    try:
+        torch_pjrt.config.program_limit = 2
+        start = torch_pjrt.metrics.snapshot().get("compile.dropped", 0)
+        compiled = []
+        for size in (301, 302, 301, 303, 301, 302):
+            before = programs()
+            x = torch.arange(size, device="xla") * 3
+            torch_pjrt.sync()
+            compiled.append(programs() - before)
+            assert torch.equal(x.cpu(), torch.arange(size) * 3)
+        assert compiled == [1, 1, 0, 1, 0, 1]
+        assert torch_pjrt.metrics.snapshot()["compile.dropped"] - start >= 2
+    finally:
+        torch_pjrt.config.program_limit = limit
+    with pytest.raises(ValueError, match="expected at least 1"):
+        torch_pjrt.config.program_limit = 0

@@ -9,6 +9,7 @@ MEANINGS = {
     "compile.cache_hits": "programs found in the memory cache",
     "compile.disk_errors": "entries of the disk cache that could not be read or written",
     "compile.disk_hits": "programs loaded from the disk cache instead of compiled",
+    "compile.dropped": "programs dropped from memory, as there were more than the limit",
     "compile.programs": "programs compiled",
     "compile.seconds": "time in which programs were compiled or loaded and compiled",
     "dlpack.copied.asked": "arrays copied on their way by DLPack as copy=True asked",
