@@ -303,6 +303,15 @@ def test_random_numbers_are_those_of_lazy_mode():
         torch.testing.assert_close(a, e)
 
 
+def test_random_numbers_of_the_cpu_are_drawn_at_each_call():
+    run = compiled(lambda x: x * torch.rand(()))
+    x = torch.ones(2, device="xla")
+    torch.manual_seed(5)
+    expected = [torch.rand(()).item() for _ in range(4)]
+    torch.manual_seed(5)
+    assert [run(x)[0].item() for _ in range(4)] == expected
+
+
 def test_an_index_that_is_out_of_range_is_an_error_at_each_call():
     run = compiled(lambda table, i: F.embedding(i, table))
     table = arange(4, 2)

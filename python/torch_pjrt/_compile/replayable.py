@@ -47,6 +47,12 @@ def _is_on_xla(node: torch.fx.Node) -> bool:
     )
 
 
+def _is_only_on_xla(node: torch.fx.Node) -> bool:
+    value = node.meta.get("val")
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return all(isinstance(v, torch.Tensor) and v.device.type == "xla" for v in values)
+
+
 def _computes(node: torch.fx.Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
@@ -58,6 +64,8 @@ def _computes(node: torch.fx.Node) -> bool:
         return False
     if any(isinstance(value, torch.Generator) for value in node.kwargs.values()):
         return False
+    if torch.Tag.nondeterministic_seeded in target.tags and not _is_only_on_xla(node):
+        return False  # another stream of random numbers than xla's
     # What returns no tensor reads one, or acts otherwise.
     returns = target._schema.returns
     return bool(returns) and all(
