@@ -4,9 +4,11 @@
 
 The reference of a call is the same function under an AOTAutograd backend that returns prepared
 outputs; `launch` is what PJRT alone takes to launch the same program in the same run. That of a
-training step is the same step without torch.compile.
+training step is the same step without torch.compile; `jax` is the same step in JAX, if it is there.
 """
 
+import importlib.util
+import os
 import time
 from collections.abc import Callable
 from statistics import median
@@ -15,6 +17,7 @@ import table
 
 INPUTS = 10
 ABOVE_LAUNCH = 5  # microseconds
+AGAINST_JAX = 1.1
 
 
 def seconds_of(work: Callable[[], object], wait: Callable[[], None], inside: bool) -> float:
@@ -119,6 +122,34 @@ def rows_of(what: str, times: dict[str, list[float]]) -> list[dict]:
     ]
 
 
+def jax_step() -> dict[str, Callable[[], float]]:
+    """What tells the seconds of a step in JAX; empty where JAX is not installed."""
+    if importlib.util.find_spec("jax") is None:
+        return {}
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    from workloads import transformer_jax
+
+    step = transformer_jax.step("")
+
+    def timed() -> float:
+        start = time.perf_counter()
+        step().block_until_ready()
+        return time.perf_counter() - start
+
+    return {"jax": timed}
+
+
+def against(times: dict[str, list[float]], asked: dict[str, float]) -> list[dict]:
+    """The compiled step against others, with the ratios that are asked for."""
+    rows = []
+    for who in [who for who in asked if who in times]:
+        ratio = median(a / b for a, b in zip(times["pjrt"], times[who], strict=True))
+        verdict = table.verdict(ratio, asked[who])
+        name = f"pjrt / {who}: {verdict}, asked {asked[who]}"
+        rows.append({"what": "training step", "who": name, "ratio": ratio})
+    return rows
+
+
 def above_launch(times: dict[str, list[float]]) -> dict:
     """What a compiled call costs above Dynamo, AOTAutograd and PJRT."""
     more = median(a - b for a, b in zip(times["pjrt"], times["prepared"], strict=True))
@@ -158,7 +189,9 @@ def main() -> None:
             "lazy": transformer_torch.step(device),
             "pjrt": transformer_torch.step(device, backend="pjrt"),
         }
-        rows += rows_of("training step", take_turns(works, options.steps, wait, inside=True))
+        times = take_turns(works, options.steps, wait, inside=True, **jax_step())
+        rows += rows_of("training step", times)
+        rows += against(times, {"lazy": 1.0, "jax": AGAINST_JAX})
     table.show(rows, options.json)
 
 
