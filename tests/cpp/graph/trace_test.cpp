@@ -187,14 +187,14 @@ TEST(Trace, DonatesNothingThatMayBeReadAgain) {
 
 TEST(Trace, AnotherNumberIsNotAnotherProgram) {
   auto with = [](const Value& number) { return trace_of({record(kAddNumber, {leaf(), number})}); };
-  HostNumber integer{HostNumber::Kind::kInteger, 3, 0.0};
+  HostNumber integer{.kind = HostNumber::Kind::kInteger, .integer = 3};
   EXPECT_EQ(with(real_number(1))->key(), with(real_number(2.5))->key());
   EXPECT_FALSE(with(real_number(1))->key() == with({Node::number(integer, kF32), 0})->key());
   EXPECT_NE(with(real_number(1))->pack_numbers(), with(real_number(2.5))->pack_numbers());
 }
 
 TEST(Trace, NarrowNumbersKeepTheMagnitudeOfLargeIntegers) {
-  HostNumber integer{HostNumber::Kind::kInteger, int64_t{1} << 40, 0.0};
+  HostNumber integer{.kind = HostNumber::Kind::kInteger, .integer = int64_t{1} << 40};
   const auto trace = trace_of({record(kAddNumber, {leaf(), {Node::number(integer, kF32), 0}})},
                               false, NumberWidth::k32);
   float packed = 0;
