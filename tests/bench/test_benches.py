@@ -60,6 +60,20 @@ def test_transfers_are_measured_against_references(tmp_path):
     assert all(row["ours ms"] > 0 and row["its ms"] > 0 for row in found)
 
 
+def test_operators_equal_jax_where_it_is_installed(tmp_path):
+    pytest.importorskip("jax", reason="jax, which is compared with, is not installed")
+    words = ["matmul", "conv3d", "topk", "cholesky", "attention, causal"]
+    found = rows(tmp_path, "operators.py", "--seconds", "0.01", "--only", *words)
+    assert len(found) == 2 * 6
+    assert all(row["equal"] == "yes" and row["ratio"] > 0 for row in found)
+
+
+def test_hashing_and_emission_are_measured_without_compiling(tmp_path):
+    found = rows(tmp_path, "hashing.py", "--rounds", "1")
+    assert [row["operators"] for row in found] == [3000, 10000, 30000]
+    assert all(row["hashing us"] > 0 and row["emission us"] > 0 for row in found)
+
+
 def test_a_short_soak_finds_no_wrong_value(tmp_path):
     (row,) = rows(tmp_path, "soak.py", "--minutes", "0.1")
     assert row["rounds"] > 10
