@@ -16,6 +16,7 @@ from contest import paired_ratio
 
 ASKED_MEDIAN, ASKED_WORST = 1.05, 1.5
 FEWEST, MOST = 15, 400
+SIZES = ["small", "large"]
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -85,10 +86,11 @@ def difference(ours: list, theirs: list) -> float:
     return worst
 
 
-def rows_of(pair, budget: float) -> list[dict]:
+def rows_of(pair, sizes: list[str], budget: float) -> list[dict]:
     """One row a size; each takes about `budget` seconds."""
     rows = []
-    for name, size in (("small", pair.small), ("large", pair.large)):
+    for name in sizes:
+        size = getattr(pair, name)
         arrays = pair.arrays(*size)
         both = [Ours(pair.torch, arrays), Jax(pair.jax, arrays)]
         differ = difference(*(each.values() for each in both))
@@ -136,6 +138,7 @@ def main() -> None:
     parser.add_argument(
         "--only", metavar="WORD", nargs="+", default=[""], help="names that have one of these"
     )
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=SIZES)
     parser.add_argument("--seconds", type=float, default=0.6, help="for each row")
     options = parser.parse_args()
     table.prepare(options)
@@ -154,7 +157,7 @@ def main() -> None:
     chosen = [pair for pair in pairs if any(word in pair.name for word in options.only)]
     if not chosen:
         parser.error(f"--only: no name has {' or '.join(options.only)}")
-    rows = [row for pair in chosen for row in rows_of(pair, options.seconds)]
+    rows = [row for pair in chosen for row in rows_of(pair, options.sizes, options.seconds)]
     table.show(rows, options.json)
     print()
     table.show(summary(rows), None)
