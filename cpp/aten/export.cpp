@@ -28,7 +28,6 @@ struct Figures {
   CopyFigures view{"export.copied.view"};
   CopyFigures layout{"export.copied.layout"};
   CopyFigures alias{"export.copied.alias"};
-  CopyFigures torch{"export.copied.torch"};
 };
 
 Figures& figures() {
@@ -38,7 +37,6 @@ Figures& figures() {
 
 // Why the tensor's shape asks for a copy; null if it does not.
 CopyFigures* objection(const at::Tensor& tensor, at::MemoryFormat format) {
-  if (!TORCH_PJRT_CAN_SHARE_STORAGE) return &figures().torch;
   if (is_narrowed(tensor.scalar_type())) return &figures().dtype;
   if (tensor.is_conj() || tensor.is_neg()) return &figures().layout;
   if (!tensor.is_non_overlapping_and_dense()) return &figures().view;

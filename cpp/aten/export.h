@@ -21,7 +21,6 @@ graph::Value storage_value(const at::Tensor& tensor);
 //   view    a view with gaps, or of less than half of its buffer, which the alias would pin whole
 //   layout  another memory format or a resolved conjugate or negative is asked for
 //   alias   others may write the memory (an explicit alias by DLPack)
-//   torch   this PyTorch cannot tell a storage when it is written
 at::Tensor export_to_cpu(const at::Tensor& tensor, at::MemoryFormat format, bool non_blocking);
 
 // The same as a tensor of the accelerator in whose memory the xla tensor lies (its companion, see

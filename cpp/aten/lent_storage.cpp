@@ -1,5 +1,6 @@
 #include "aten/lent_storage.h"
 
+#include <c10/core/impl/COW.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <mutex>
@@ -12,7 +13,7 @@
 
 namespace torch_pjrt::aten {
 
-#if TORCH_PJRT_CAN_SHARE_STORAGE
+#if TORCH_PJRT_HAS_MATERIALIZER
 namespace {
 
 void release(void* loan) noexcept { static_cast<Loan*>(loan)->release_reference(); }
@@ -61,7 +62,23 @@ LoanPtr lend(c10::StorageImpl& storage) {
 
 #else
 
-LoanPtr lend(c10::StorageImpl&) { return {}; }
+// PyTorch's own copy-on-write: a clone that shares the memory is what the device has.
+LoanPtr lend(c10::StorageImpl& storage) {
+  static CopyFigures copied{"import.materialised"};
+  std::lock_guard lock(mutex_of(storage));
+  if (shared_buffer_of(storage)) return {};  // that memory is the device's, not ours to lend
+  c10::intrusive_ptr<c10::StorageImpl> clone = c10::impl::cow::lazy_clone_storage(storage);
+  if (!clone) return {};
+  const c10::Device device = storage.device();
+  storage.set_allocator(&counting_allocator(device, copied));
+  void* const data = const_cast<void*>(clone->data());
+  return LoanPtr(new Loan(c10::DataPtr(
+      data, clone.release(),
+      [](void* kept) {
+        c10::intrusive_ptr<c10::StorageImpl>::reclaim(static_cast<c10::StorageImpl*>(kept));
+      },
+      device)));
+}
 
 #endif
 

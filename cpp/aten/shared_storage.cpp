@@ -1,5 +1,7 @@
 #include "aten/shared_storage.h"
 
+#include <c10/core/impl/COW.h>
+#include <c10/core/impl/COWDeleter.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <array>
@@ -8,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "aten/accelerator_memory.h"
@@ -44,14 +47,17 @@ struct SharedMemory {
   std::atomic<bool> is_written{false};  // the storage has the memory for itself
 };
 
-void release(void* context) noexcept {
-  std::unique_ptr<SharedMemory> memory(static_cast<SharedMemory*>(context));
+void let_go(std::unique_ptr<SharedMemory> memory) noexcept {
   if (!memory->stream) return;
   const c10::Stream stream = *memory->stream;
   release_after_streams(transfer::hold(std::move(memory)), stream);
 }
 
-#if TORCH_PJRT_CAN_SHARE_STORAGE
+#if TORCH_PJRT_HAS_MATERIALIZER
+
+void release(void* memory) noexcept {
+  let_go(std::unique_ptr<SharedMemory>(static_cast<SharedMemory*>(memory)));
+}
 
 // Whether nothing but this storage can read the memory from now on, so that it may be written.
 bool is_last_reader(const SharedMemory& memory) noexcept {
@@ -83,8 +89,6 @@ void make_writable(c10::StorageImpl* storage) {
   old = std::exchange(data, std::move(copy));
 }
 
-#endif
-
 }  // namespace
 
 c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
@@ -94,15 +98,8 @@ c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& execut
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t{}, bytes,
                                                        std::move(shared), &allocator_of(device),
                                                        /*resizable=*/true);
-#if TORCH_PJRT_CAN_SHARE_STORAGE
   storage->set_materializer(&make_writable);
-#endif
   return storage;
-}
-
-std::mutex& mutex_of(const c10::StorageImpl& storage) noexcept {
-  static auto* const mutexes = new std::array<std::mutex, 16>;
-  return (*mutexes)[reinterpret_cast<uintptr_t>(&storage) / 64 % 16];
 }
 
 bool has_taken_over(const c10::StorageImpl& storage) noexcept {
@@ -114,6 +111,86 @@ const graph::SharedBufferPtr* shared_buffer_of(const c10::StorageImpl& storage) 
   if (data.get_deleter() != &release) return nullptr;
   auto& memory = *static_cast<SharedMemory*>(data.get_context());
   return memory.is_written ? nullptr : &memory.buffer;
+}
+
+#else
+
+// PyTorch's context tells its deleter nothing but the address. Entries of one address have the same
+// buffer, so that any of them may go.
+class MemoryByAddress {
+ public:
+  void add(void* data, std::unique_ptr<SharedMemory> memory) {
+    const std::lock_guard lock(mutex_);
+    entries_.emplace(data, std::move(memory));
+  }
+  std::unique_ptr<SharedMemory> take(void* data) {
+    const std::lock_guard lock(mutex_);
+    return std::move(entries_.extract(entries_.find(data)).mapped());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_multimap<void*, std::unique_ptr<SharedMemory>> entries_;
+};
+
+MemoryByAddress& shared_memory() {
+  static auto* const instance = new MemoryByAddress;
+  return *instance;
+}
+
+void release(void* data) noexcept { let_go(shared_memory().take(data)); }
+
+// Holds a second reference to its context, so that a write never happens in place.
+struct SharedStorage final : c10::StorageImpl {
+  SharedStorage(size_t bytes, c10::DataPtr data, c10::Allocator* allocator,
+                graph::SharedBufferPtr b)
+      : StorageImpl(use_byte_size_t{}, bytes, std::move(data), allocator, /*resizable=*/true),
+        context(data_ptr().get_context()),
+        buffer(std::move(b)) {}
+  ~SharedStorage() override { let_go_of_context(); }
+  void release_resources() override {
+    StorageImpl::release_resources();
+    let_go_of_context();
+  }
+
+  void let_go_of_context() noexcept {
+    if (context) c10::impl::cow::cow_deleter(std::exchange(context, nullptr));
+  }
+
+  void* context;
+  graph::SharedBufferPtr buffer;
+};
+
+}  // namespace
+
+c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
+                          size_t bytes, c10::Device device) {
+  shared_memory().add(data, std::make_unique<SharedMemory>(buffer, executor, device));
+  auto* const context = new c10::impl::cow::COWDeleterContext(
+      std::unique_ptr<void, c10::DeleterFnPtr>(data, &release));
+  context->increment_refcount();
+  static CopyFigures copied{"export.materialised"};
+  auto storage = c10::make_intrusive<SharedStorage>(
+      bytes, c10::DataPtr(data, context, &c10::impl::cow::cow_deleter, device),
+      &counting_allocator(device, copied), std::move(buffer));
+#if __has_include(<c10/core/StorageMaterializer.h>)
+  storage->set_materializer(&c10::impl::cow::materialize_cow);
+#endif
+  return c10::Storage(c10::intrusive_ptr<c10::StorageImpl>(std::move(storage)));
+}
+
+bool has_taken_over(const c10::StorageImpl&) noexcept { return false; }
+
+const graph::SharedBufferPtr* shared_buffer_of(const c10::StorageImpl& storage) noexcept {
+  const auto* const shared = dynamic_cast<const SharedStorage*>(&storage);
+  return shared && shared->context == storage.data_ptr().get_context() ? &shared->buffer : nullptr;
+}
+
+#endif
+
+std::mutex& mutex_of(const c10::StorageImpl& storage) noexcept {
+  static auto* const mutexes = new std::array<std::mutex, 16>;
+  return (*mutexes)[reinterpret_cast<uintptr_t>(&storage) / 64 % 16];
 }
 
 }  // namespace torch_pjrt::aten

@@ -8,11 +8,13 @@
 #include "graph/executor.h"
 #include "graph/shared_buffer.h"
 
-// StorageImpl::set_materializer, without which PyTorch would write through an alias in silence.
-#if __has_include(<c10/core/StorageMaterializer.h>)
-#define TORCH_PJRT_CAN_SHARE_STORAGE 1
+// How PyTorch tells that a storage is about to be written: by StorageImpl::set_materializer, or,
+// before 2.13, only for its own copy-on-write contexts. (TORCH_PJRT_STOCK_COW tries the latter on a
+// PyTorch that has the former.)
+#if __has_include(<c10/core/StorageMaterializer.h>) && !defined(TORCH_PJRT_STOCK_COW)
+#define TORCH_PJRT_HAS_MATERIALIZER 1
 #else
-#define TORCH_PJRT_CAN_SHARE_STORAGE 0
+#define TORCH_PJRT_HAS_MATERIALIZER 0
 #endif
 
 namespace torch_pjrt::aten {
@@ -25,7 +27,8 @@ namespace torch_pjrt::aten {
 // The first access that may write (PyTorch's, NumPy's, a data_ptr()) copies the bytes to memory of
 // its own, so that the device's array stays as it is; counted as export.materialised. Where nothing
 // else can read the buffer any more the storage keeps the memory and is written in place; counted
-// as export.written_in_place. Both may happen on any thread, with or without the GIL.
+// as export.written_in_place (with a materializer only; without, the memory also stays until the
+// storage is destroyed). Both may happen on any thread, with or without the GIL.
 c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
                           size_t bytes, c10::Device device);
 

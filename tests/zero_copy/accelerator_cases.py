@@ -93,6 +93,9 @@ def test_a_write_to_the_xla_tensor_is_not_seen():
     assert torch.equal(y.cpu(), values() + 1)
 
 
+@pytest.mark.skipif(
+    torch.__version__ < (2, 13), reason="before PyTorch 2.13 every first write copies"
+)
 def test_the_last_reader_writes_in_place():
     y = (values().to("xla") + 1).to(NEAR)
     torch_pjrt.sync()

@@ -33,7 +33,6 @@ MEANINGS = {
     "export.copied.dtype": "`.to()` copied: the device holds the dtype in fewer bits",
     "export.copied.layout": "`.to()` copied: another memory format, or a conjugate or negative",
     "export.copied.pending": "`.cpu()` copied: not computed yet, and non_blocking=True is asked",
-    "export.copied.torch": "`.to()` copied: this PyTorch cannot tell when a storage is written",
     "export.copied.view": "`.to()` copied: gaps, or less than half of the buffer",
     "export.live": "storages elsewhere that share or took over a device buffer's memory now",
     "export.materialised": "copies because a tensor that shared device memory was written",
