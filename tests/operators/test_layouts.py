@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from agreement import compare
+from agreement import compare, compare_errors
 
 F = torch.nn.functional
 UNITS = torch.as_strided(torch.randn(12), (1, 3, 4), (7, 1, 3))
@@ -84,3 +84,25 @@ def test_fills_through_expanded_tensors():
     mask = torch.tensor([[True, False, False], [False, False, True]])
     compare(lambda x, m: x.expand(2, 3).masked_fill_(m, 7.0), torch.zeros(1, 3), mask)
     compare(lambda x, m: x.expand(2, 3).masked_fill_(m, m.sum() * 1.0), torch.zeros(2, 1), mask)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 4), (3, 1), (1, 1)])
+def test_indexed_writes_go_through_expanded_tensors(sizes, accumulate):
+    places, mask = torch.tensor([0, 1, 2, 0]), torch.tensor([True, False, True])
+
+    def put(x, index, values):
+        return x.expand(3, 4).index_put_(index, values, accumulate=accumulate)
+
+    compare(put, torch.zeros(sizes), (places, places), torch.tensor(2.0))
+    compare(put, torch.zeros(sizes), (places,), torch.full((4,), 2.0))
+    compare(put, torch.zeros(sizes), (mask,), torch.tensor(2.0))
+    compare(put, torch.zeros(sizes), (None, places), torch.full((3, 1), 2.0))
+    compare(lambda x, i: x.expand(3, 4).index_fill_(0, i, 5), torch.zeros(sizes), places[:2])
+    compare(lambda x, i: x.expand(3, 4).index_fill_(1, i, i.sum()), torch.zeros(sizes), places[:2])
+
+
+def test_indexed_writes_through_expanded_tensors_check_the_index():
+    x, far = torch.zeros(1, 4), torch.tensor([3])
+    compare_errors(lambda x, i: x.expand(3, 4).index_put_((i,), x[0, 0]), x, far)
+    compare_errors(lambda x, i: x.expand(3, 4).index_fill_(0, i, 1), x, far)

@@ -1,4 +1,6 @@
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/index.h>
 #include <torch/library.h>
 
 #include "aten/ops/indexing.h"
@@ -79,6 +81,21 @@ bool put_by_mask(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& i
   return true;
 }
 
+// An expanded tensor's elements are numbered, and written by the numbers that the indices select.
+void put_through_repeats(const at::Tensor& self,
+                         const c10::List<std::optional<at::Tensor>>& indices,
+                         const at::Tensor& values, bool accumulate) {
+  const at::Tensor once = without_repeats(self);
+  const at::Tensor numbers = at::arange(once.numel(), self.options().dtype(at::kLong));
+  const at::Tensor places = at::index(numbers.view(once.sizes()).expand(self.sizes()), indices);
+  TORCH_CHECK(at::is_expandable_to(values.sizes(), places.sizes()),
+              "shape mismatch: value tensor of shape ", values.sizes(),
+              " cannot be broadcast to indexing result of shape ", places.sizes());
+  at::Tensor flat = once.clone(at::MemoryFormat::Contiguous).view(-1);
+  flat.index_put_({places.reshape(-1)}, values.expand(places.sizes()).reshape(-1), accumulate);
+  once.copy_(flat.view(once.sizes()));
+}
+
 at::Tensor& index_put_impl_(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
                             const at::Tensor& values, bool accumulate, bool unsafe) {
   (void)unsafe;
@@ -89,6 +106,10 @@ at::Tensor& index_put_impl_(at::Tensor& self, const c10::List<std::optional<at::
               "Index put requires the source and destination dtypes match, got ",
               self.scalar_type(), " for the destination and ", values.scalar_type(),
               " for the source.");
+  if (repeats_elements(self)) {
+    put_through_repeats(self, indices, values, accumulate);
+    return self;
+  }
   if (put_by_mask(self, indices, values, accumulate)) return self;
   const IndexPlan plan = plan_index(kIndexPut, self, indices);
   TORCH_CHECK(at::is_expandable_to(values.sizes(), plan.sizes),

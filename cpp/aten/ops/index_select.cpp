@@ -1,4 +1,5 @@
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include "aten/checks.h"
@@ -122,25 +123,31 @@ constexpr Operator kIndexFill{
                          e.result_type().dimensions));
     }};
 
-Record index_fill_record(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
+template <typename AddValue>
+at::Tensor& index_fill(at::Tensor& self, int64_t dim, const at::Tensor& index, AddValue add_value) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
   TORCH_CHECK_INDEX(index.scalar_type() == at::kLong,
                     "index_fill_(): Expected dtype int64 for index.");
   TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
   check_index_range(kIndexFill, index, self.dim() ? self.size(dim) : 1, true);
+  if (self.numel() == 0 || index.numel() == 0) return self;
+  // Where an expanded dimension repeats one slice, any index fills that one.
+  const at::Tensor target = repeats_elements(self) ? without_repeats(self) : self;
+  const bool is_repeated = self.dim() && target.size(dim) != self.size(dim);
   Record record(kIndexFill);
-  record.tensor(self).tensor(index).attribute(dim);
-  return record;
+  record.tensor(target).tensor(is_repeated ? at::zeros_like(index) : index).attribute(dim);
+  add_value(record);
+  record.write_to(target);
+  return self;
 }
 
 at::Tensor& index_fill_scalar(at::Tensor& self, int64_t dim, const at::Tensor& index,
                               const at::Scalar& value) {
-  dim = at::maybe_wrap_dim(dim, self.dim());
   TORCH_CHECK(at::isComplexType(self.scalar_type()) || !value.isComplex(),
               "index_fill_(): Converting complex Scalar to non-complex type is not supported");
   check_fits(value, self.scalar_type());
-  Record record = index_fill_record(self, dim, index);
-  if (self.numel() && index.numel()) record.number(value, self.scalar_type()).write_to(self);
-  return self;
+  return index_fill(self, dim, index,
+                    [&](Record& record) { record.number(value, self.scalar_type()); });
 }
 
 at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index,
@@ -148,9 +155,7 @@ at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& i
   TORCH_CHECK(value.dim() == 0, "Only supports 0-dimension value tensor, but got tensor with ",
               value.dim(), " dimensions.");
   if (value.device().is_cpu()) return index_fill_scalar(self, dim, index, value.item());
-  Record record = index_fill_record(self, at::maybe_wrap_dim(dim, self.dim()), index);
-  if (self.numel() && index.numel()) record.tensor(value).write_to(self);
-  return self;
+  return index_fill(self, dim, index, [&](Record& record) { record.tensor(value); });
 }
 
 constexpr Operator kTake{

@@ -165,4 +165,19 @@ void check_slices(std::string_view name, const at::Tensor& self, int64_t dim,
   }
 }
 
+bool repeats_elements(const at::Tensor& self) {
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (self.stride(d) == 0 && self.size(d) > 1) return self.numel() != 0;
+  }
+  return false;
+}
+
+at::Tensor without_repeats(const at::Tensor& self) {
+  at::Tensor once = self;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (self.stride(d) == 0 && self.size(d) > 1) once = once.narrow(d, 0, 1);
+  }
+  return once;
+}
+
 }  // namespace torch_pjrt::aten

@@ -45,6 +45,12 @@ void check_index_list(std::string_view name, const at::Tensor& index);
 void check_slices(std::string_view name, const at::Tensor& self, int64_t dim,
                   const at::Tensor& index, const at::Tensor& source);
 
+// Whether an expanded tensor shows some element several times; a few in-place operators may write
+// through one all the same.
+bool repeats_elements(const at::Tensor& self);
+// The view of self that shows each of its elements once.
+at::Tensor without_repeats(const at::Tensor& self);
+
 inline bool is_mask(const at::Tensor& index) {
   return index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
 }

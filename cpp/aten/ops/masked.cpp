@@ -4,6 +4,7 @@
 #include "aten/checks.h"
 #include "aten/number_range.h"
 #include "aten/ops/binary.h"
+#include "aten/ops/indexing.h"
 #include "graph/held_element.h"
 
 // Writing where a mask says so.
@@ -45,22 +46,13 @@ Record fill_record(const at::Tensor& self, const at::Tensor& mask) {
   return record;
 }
 
-// Where an expanded tensor shows an element several times, one of them is enough.
-std::pair<at::Tensor, at::Tensor> without_repeats(const at::Tensor& self, const at::Tensor& mask) {
-  at::Tensor target = self, selected = mask.expand(self.sizes());
+// Of the places where an expanded tensor shows one element, one that is selected is enough.
+at::Tensor mask_without_repeats(const at::Tensor& self, const at::Tensor& mask) {
+  at::Tensor selected = mask.expand(self.sizes());
   for (int64_t d = 0; d < self.dim(); ++d) {
-    if (self.stride(d) != 0 || self.size(d) < 2) continue;
-    target = target.narrow(d, 0, 1);
-    selected = selected.any(d, /*keepdim=*/true);
+    if (self.stride(d) == 0 && self.size(d) > 1) selected = selected.any(d, /*keepdim=*/true);
   }
-  return {target, selected};
-}
-
-bool repeats_elements(const at::Tensor& self) {
-  for (int64_t d = 0; d < self.dim(); ++d) {
-    if (self.stride(d) == 0 && self.size(d) > 1) return self.numel() != 0;
-  }
-  return false;
+  return selected;
 }
 
 at::Tensor& masked_fill_scalar_(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
@@ -68,8 +60,8 @@ at::Tensor& masked_fill_scalar_(at::Tensor& self, const at::Tensor& mask, const 
   check_expands(self, mask);
   if (repeats_elements(self)) {
     check_mask("masked_fill_", mask);
-    auto [target, selected] = without_repeats(self, mask);
-    masked_fill_scalar_(target, selected, value);
+    at::Tensor once = without_repeats(self);
+    masked_fill_scalar_(once, mask_without_repeats(self, mask), value);
     return self;
   }
   fill_record(self, mask).number(value, self.scalar_type()).write_to(self);
@@ -82,8 +74,8 @@ at::Tensor& masked_fill_tensor_(at::Tensor& self, const at::Tensor& mask, const 
   check_expands(self, mask);
   if (repeats_elements(self)) {
     check_mask("masked_fill_", mask);
-    auto [target, selected] = without_repeats(self, mask);
-    masked_fill_tensor_(target, selected, value);
+    at::Tensor once = without_repeats(self);
+    masked_fill_tensor_(once, mask_without_repeats(self, mask), value);
     return self;
   }
   fill_record(self, mask).tensor(value).write_to(self);

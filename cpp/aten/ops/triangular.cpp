@@ -2,6 +2,7 @@
 #include <ATen/ops/_linalg_check_errors.h>
 #include <torch/library.h>
 
+#include "aten/ops/linalg.h"
 #include "aten/ops/matmul.h"
 
 // Cholesky factors and triangular systems.
@@ -11,8 +12,6 @@ namespace {
 using graph::Dimensions;
 using graph::ElementType;
 using Form = StableHloBuilder::TriangularForm;
-
-Operand adjoint(StableHloBuilder& b, Operand x) { return b.conj(b.swap_dimensions(x, -2, -1)); }
 
 // x where row >= column, else 0.
 Operand lower_part(StableHloBuilder& b, Operand x) {
@@ -84,24 +83,6 @@ void check_square(const at::Tensor& self, const char* name) {
               ": Expected a floating point or complex tensor as input. Got ", self.scalar_type());
   TORCH_CHECK(self.scalar_type() != at::kHalf && self.scalar_type() != at::kBFloat16, name,
               ": Low precision dtypes not supported. Got ", self.scalar_type());
-}
-
-// The matrices of a result lie column by column, as LAPACK leaves them.
-c10::DimVector column_major(at::IntArrayRef sizes) {
-  c10::DimVector strides(sizes.size());
-  const size_t rank = sizes.size();
-  strides[rank - 2] = 1;
-  strides[rank - 1] = std::max<int64_t>(sizes[rank - 2], 1);
-  int64_t next = strides[rank - 1] * std::max<int64_t>(sizes[rank - 1], 1);
-  for (size_t d = rank - 2; d-- > 0;) {
-    strides[d] = next;
-    next *= std::max<int64_t>(sizes[d], 1);
-  }
-  return strides;
-}
-
-at::Tensor in_columns(const at::Tensor& result) {
-  return result.mT().clone(at::MemoryFormat::Contiguous).mT();
 }
 
 std::tuple<at::Tensor, at::Tensor> linalg_cholesky_ex(const at::Tensor& self, bool upper,
