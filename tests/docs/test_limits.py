@@ -222,5 +222,26 @@ def test_dtypes():
             torch.empty(2, dtype=dtype).to("xla")
 
 
+@limit("equal elements")
+def test_equal_elements():
+    equal = torch.zeros(40, dtype=torch.int64, device="xla")
+    assert equal.topk(3).indices.tolist() == [0, 1, 2]
+    assert equal.kthvalue(2).indices.item() == 1
+    assert torch.equal(equal.sort().indices, equal.sort(stable=True).indices)
+
+
+@limit("floats beyond an integer dtype")
+def test_floats_beyond_integers():
+    far = torch.tensor([1e20, -1e20, float("nan")], device="xla").to(torch.int32)
+    assert far.tolist() == [2**31 - 1, -(2**31), 0]
+
+
+@limit("matrix_exp of float16 and bfloat16")
+def test_matrix_exponential_of_short_floats():
+    for dtype in (torch.float16, torch.bfloat16):
+        result = torch.matrix_exp(torch.zeros(2, 2, dtype=dtype, device="xla"))
+        assert torch.equal(result.cpu(), torch.eye(2, dtype=dtype))
+
+
 def test_every_row_of_the_page_is_tested():
     assert ROWS == TESTED

@@ -1,5 +1,6 @@
 """Elementwise operators give what PyTorch gives on the cpu, without a fallback."""
 
+import itertools
 import math
 
 import pytest
@@ -248,3 +249,25 @@ def test_zeta_of_arguments_that_are_not_positive():
 def test_dropouts_gradient(dtype):
     gradient, mask = torch.arange(4).to(dtype), torch.tensor([True, False, True, True])
     compare(lambda g, m: torch.ops.aten.native_dropout_backward(g, m, 2.5), gradient, mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("mode", ["trunc", "floor"])
+def test_rounded_quotients_of_short_types_round_as_on_the_cpu(mode, dtype):
+    x, y = (torch.randn(1001) * 40).to(dtype), (torch.randn(1001) * 3).to(dtype)
+    compare(torch.div, x, y, rounding_mode=mode, tolerance=0)
+
+
+def test_sums_of_complex_powers():
+    parts = [0.0, 1.0, -200.0, 300.0, torch.inf, -torch.inf, torch.nan]
+    real = torch.tensor(list(itertools.product(parts, parts)))
+    x, y = torch.complex(real, torch.randn(49, 2)).T
+    for function in (torch.logaddexp, lambda x, y: torch.logcumsumexp(torch.stack([x, y]), 0)):
+        finite = real.isfinite().all(1)
+        compare(function, x[finite], y[finite], tolerance=1e-4)
+    compare(lambda x: torch.logsumexp(x, 0), x[:3], tolerance=1e-4)
+    compare(torch.nn.functional.silu, x[real.abs().lt(50).all(1)], tolerance=1e-5)
+    reals = real.T
+    compare(torch.logaddexp, *reals)
+    compare(torch.logaddexp2, *reals, tolerance=1e-6)
+    compare(lambda r: torch.logcumsumexp(r, 0), reals)

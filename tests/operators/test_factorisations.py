@@ -7,7 +7,12 @@ from agreement import compare, compare_errors
 
 L = torch.linalg
 DTYPES = [torch.float32, torch.float64, torch.complex64]
-SIZES = [(4, 4), (2, 5, 3), (2, 1, 3, 5), (1, 1), (40, 40), (70, 45)]
+# Of each kind one: batches, wide and tall, more than a panel.
+MATRICES = [
+    ((2, 5, 3), torch.complex64),
+    ((2, 1, 3, 5), torch.float64),
+    ((70, 45), torch.float32),
+]
 TOLERANCES = {torch.float64: 1e-8}
 
 
@@ -25,8 +30,7 @@ def compare_factors(function, *arguments, **options):
     compare(function, *arguments, tolerance=tolerance, **options)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize(("sizes", "dtype"), MATRICES)
 def test_lu(sizes, dtype):
     a = matrix(*sizes, dtype=dtype)
     compare_factors(L.lu_factor_ex, a)
@@ -51,7 +55,7 @@ def test_lu_names_the_first_zero_pivot():
 
 
 @pytest.mark.parametrize("left", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 def test_solve(dtype, left):
     a, b = square(2, 4, 4, dtype=dtype), matrix(3, 2, 4, 4, dtype=dtype)
     compare_factors(lambda a, b: L.solve(a, b, left=left), a, b)
@@ -69,8 +73,10 @@ def test_solve_for_vectors():
     compare_errors(L.solve, matrix(4, 3), matrix(4))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("sizes", [(3, 3), (2, 4, 4), (50, 50)])
+@pytest.mark.parametrize(
+    ("sizes", "dtype"),
+    [((3, 3), torch.complex64), ((2, 4, 4), torch.float64), ((50, 50), torch.float32)],
+)
 def test_inverse_and_determinant(sizes, dtype):
     a = square(*sizes, dtype=dtype)
     compare_factors(L.inv_ex, a)
@@ -88,8 +94,7 @@ def test_systems_differentiate():
 
 
 @pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize(("sizes", "dtype"), MATRICES)
 def test_qr(sizes, dtype, mode):
     compare_factors(lambda a: L.qr(a, mode=mode), matrix(*sizes, dtype=dtype))
 
@@ -104,7 +109,7 @@ def test_qr_differentiates():
     compare_factors(L.qr, matrix(2, 4, 3).requires_grad_(), backward=True)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
 def test_reflections(dtype):
     a, factors = torch.geqrf(matrix(2, 5, 3, dtype=dtype))
     compare_factors(torch.geqrf, matrix(2, 5, 3, dtype=dtype))
@@ -120,8 +125,8 @@ def test_reflections(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_exponential(dtype):
-    for scale in (0, 1e-3, 1, 7):
-        compare_factors(L.matrix_exp, scale * matrix(2, 3, 3, dtype=dtype) / 2)
+    scales = torch.tensor([0, 1e-3, 1, 7]).reshape(4, 1, 1)
+    compare_factors(L.matrix_exp, scales * matrix(4, 3, 3, dtype=dtype) / 2)
     compare(L.matrix_exp, torch.zeros(0, 3, 3, dtype=dtype))
     compare_factors(L.matrix_exp, matrix(2, 2, dtype=dtype).requires_grad_(), backward=True)
 

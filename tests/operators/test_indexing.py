@@ -287,3 +287,12 @@ def test_embedding_bag_scaled_by_frequency():
     )
     bags.backward(torch.ones(4, 3, device="xla"))
     assert weight.grad.cpu()[:, 0].tolist() == [1, 0, 1, 1, 0, 0, 1]
+
+
+def test_embedding_bag_refuses_sparse_gradients_in_backward():
+    F = torch.nn.functional
+    weight, index = torch.randn(6, 4), torch.tensor([[1, 3], [1, 5]])
+    compare(lambda w, i: F.embedding_bag(i, w, sparse=True), weight, index)
+    bags = F.embedding_bag(index.to("xla"), weight.to("xla").requires_grad_(), sparse=True)
+    with pytest.raises(NotImplementedError, match="sparse"):
+        bags.sum().backward()

@@ -197,12 +197,27 @@ at::Tensor prelu(const at::Tensor& self, const at::Tensor& weight) {
   m.impl(name, TORCH_FN(function<op>)); \
   m.impl(name "_", TORCH_FN(function##_<op>))
 
+void check_silu(const at::Tensor& self) {
+  check_implemented(self.is_floating_point() || self.is_complex(), kSilu, self.scalar_type());
+}
+
+at::Tensor silu(const at::Tensor& self) {
+  check_silu(self);
+  return unary<kSilu, kSame>(self);
+}
+
+at::Tensor& silu_(at::Tensor& self) {
+  check_silu(self);
+  return unary_<kSilu, kSame>(self);
+}
+
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   ROW("relu", relu);
   ROW("gelu", gelu);
   ROW("elu", elu);
   ROW("hardtanh", hardtanh);
-  ROW_OF("silu", plain, kSilu);
+  m.impl("silu", TORCH_FN(silu));
+  m.impl("silu_", TORCH_FN(silu_));
   ROW_OF("mish", plain, kMish);
   ROW_OF("hardsigmoid", plain, kHardsigmoid);
   ROW_OF("hardswish", plain, kHardswish);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "aten/ops/log_add.h"
 #include "aten/ops/zeta.h"
 
 // Functions of two real numbers.
@@ -34,15 +35,9 @@ Operand copysign(Builder& b, Operand x, Operand y) {
   return b.select(negative, b.negate(size), size);
 }
 
-// log(base^x + base^y)
-Operand log_add(Builder& b, Operand x, Operand y, bool base_two) {
-  const Operand most = b.maximum(x, y);
-  const Operand distance = b.negate(b.abs(b.subtract(x, y)));
+Operand log_add_exp2(Builder& b, Operand x, Operand y) {
   const double ln2 = std::numbers::ln2;
-  const Operand power = b.exponential(base_two ? b.multiply(distance, ln2) : distance);
-  const Operand rest = b.log_plus_one(power);
-  const Operand sum = b.add(most, base_two ? b.divide(rest, ln2) : rest);
-  return b.select(b.bit_and(b.is_inf(x), b.equal(x, y)), x, sum);
+  return b.divide(log_add_exp(b, b.multiply(x, ln2), b.multiply(y, ln2)), ln2);
 }
 
 // x * f(y), where 0 times anything but NaN is 0
@@ -66,8 +61,8 @@ OPERATOR(kFmin, "fmin", ignore_nan(b, x, y, b.minimum(x, y)));
 OPERATOR(kAtan2, "atan2", b.atan2(x, y));
 OPERATOR(kHypot, "hypot", hypot(b, x, y));
 OPERATOR(kCopysign, "copysign", copysign(b, x, y));
-OPERATOR(kLogAddExp, "logaddexp", log_add(b, x, y, false));
-OPERATOR(kLogAddExp2, "logaddexp2", log_add(b, x, y, true));
+OPERATOR(kLogAddExp, "logaddexp", log_add_exp(b, x, y));
+OPERATOR(kLogAddExp2, "logaddexp2", log_add_exp2(b, x, y));
 OPERATOR(kXLogY, "xlogy", zero_wins(b, x, y, b.log(y)));
 OPERATOR(kXLog1pY, "special_xlog1py", zero_wins(b, x, y, b.log_plus_one(y)));
 OPERATOR(kZeta, "special_zeta", zeta(b, x, y));

@@ -1,6 +1,7 @@
 #include <ATen/ops/_conj_copy_native.h>
 #include <ATen/ops/_neg_view_copy_native.h>
 #include <ATen/ops/_reshape_alias_copy_native.h>
+#include <ATen/ops/_trilinear_native.h>
 #include <ATen/ops/alias_copy_native.h>
 #include <ATen/ops/as_strided_copy_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -26,6 +27,7 @@
 #include <ATen/ops/split_copy_native.h>
 #include <ATen/ops/split_with_sizes_copy_native.h>
 #include <ATen/ops/squeeze_copy_native.h>
+#include <ATen/ops/sub.h>
 #include <ATen/ops/t_copy_native.h>
 #include <ATen/ops/tensor_split_native.h>
 #include <ATen/ops/transpose_copy_native.h>
@@ -59,6 +61,10 @@ at::Tensor linear(const at::Tensor& input, const at::Tensor& weight,
   const bool flattens = input.dim() == 1 && bias && bias->defined() && bias->dim() == 2;
   if (!flattens) return at::native::linear(input, weight, bias);
   return at::native::linear(input.unsqueeze(0), weight, bias).squeeze(0);
+}
+
+at::Tensor rsub(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  return at::sub(other, self, alpha);
 }
 
 // PyTorch wants the indices on the cpu, where another device's tensors have them next to the rest.
@@ -111,6 +117,8 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("unfold_copy", TORCH_FN(at::native::unfold_copy));
   m.impl("alias_copy", TORCH_FN(at::native::alias_copy));
   m.impl("channel_shuffle", TORCH_FN(channel_shuffle));
+  m.impl("rsub.Tensor", TORCH_FN(rsub));
+  m.impl("_trilinear", TORCH_FN(at::native::_trilinear));
   m.impl("narrow_copy", TORCH_FN(at::native::narrow_copy_dense_symint));
 }
 

@@ -1,6 +1,7 @@
 #include <torch/library.h>
 
 #include "aten/ops/elementwise.h"
+#include "aten/ops/log_add.h"
 #include "graph/held_element.h"
 
 // Running sums, products and extremes.
@@ -26,10 +27,7 @@ constexpr Operator kLogCumsumExp{
       Builder& b = e.builder();
       const Operand x = b.convert(e.operand(0), compute_type(e.result_type().element));
       const auto body = [](Builder& b, OperandList lhs, OperandList rhs) {
-        const Operand most = b.maximum(lhs[0], rhs[0]);
-        const Operand distance = b.negate(b.abs(b.subtract(lhs[0], rhs[0])));
-        const Operand sum = b.add(most, b.log_plus_one(b.exponential(distance)));
-        return Operands{b.select(b.bit_and(b.is_inf(most), b.equal(lhs[0], rhs[0])), most, sum)};
+        return Operands{log_add_exp(b, lhs[0], rhs[0])};
       };
       finish(e, b.associative_scan({x}, e.attributes.integer(), body)[0]);
     }};
@@ -64,7 +62,8 @@ at::Tensor running(const at::Tensor& self, int64_t dim, std::optional<c10::Scala
 }
 
 at::Tensor log_cumsum_exp(const at::Tensor& self, int64_t dim) {
-  check_implemented(self.is_floating_point(), kLogCumsumExp, self.scalar_type());
+  check_implemented(self.is_floating_point() || self.is_complex(), kLogCumsumExp,
+                    self.scalar_type());
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   if (self.dim() == 0) return self.clone();
   return Record(kLogCumsumExp)

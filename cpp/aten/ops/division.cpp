@@ -20,14 +20,21 @@ Operand signs_differ(Builder& b, Operand x, Operand y) {
 }
 
 // The sign of the divisor, as Python's %.
-Operand remainder(Builder& b, Operand x, Operand y) {
+Operand remainder(Builder& b, Operand x, Operand y, ElementType) {
   const Operand rest = b.remainder(x, y);
   if (!is_floating(x) && !pjrt::is_signed_integer(x.element())) return rest;
   const Operand wrong = b.bit_and(b.not_equal(rest, 0), signs_differ(b, rest, y));
   return b.select(wrong, b.add(rest, y), rest);
 }
 
-Operand floor_quotient(Builder& b, Operand x, Operand y) {
+// The cpu computes quotients of the shorter types in those, and so rounds at every step.
+Operand rounded_to(Builder& b, Operand x, ElementType element) {
+  if (element == ElementType::kBF16) return b.reduce_precision(x, 8, 7);
+  if (element == ElementType::kF16) return b.reduce_precision(x, 5, 10);
+  return x;
+}
+
+Operand floor_quotient(Builder& b, Operand x, Operand y, ElementType result) {
   const Operand rest = b.remainder(x, y);
   if (!is_floating(x)) {
     const Operand quotient = b.divide(x, y);
@@ -37,9 +44,10 @@ Operand floor_quotient(Builder& b, Operand x, Operand y) {
   }
   // From the remainder, since x / y alone may round up to the next integer.
   const Operand plain = b.divide(x, y);
-  Operand quotient = b.divide(b.subtract(x, rest), y);
+  const Operand whole = rounded_to(b, b.subtract(x, rest), result);
+  Operand quotient = rounded_to(b, b.divide(whole, y), result);
   const Operand wrong = b.bit_and(b.not_equal(rest, 0), signs_differ(b, rest, y));
-  quotient = b.select(wrong, b.subtract(quotient, 1), quotient);
+  quotient = b.select(wrong, rounded_to(b, b.subtract(quotient, 1), result), quotient);
   const Operand floor = b.floor(quotient);
   const Operand rounded =
       b.select(b.greater(b.subtract(quotient, floor), 0.5), b.add(floor, 1), floor);
@@ -48,9 +56,9 @@ Operand floor_quotient(Builder& b, Operand x, Operand y) {
   return b.select(b.equal(y, 0), plain, nonzero);
 }
 
-Operand truncated_quotient(Builder& b, Operand x, Operand y) {
+Operand truncated_quotient(Builder& b, Operand x, Operand y, ElementType result) {
   const Operand quotient = b.divide(x, y);
-  return is_floating(x) ? b.trunc(quotient) : quotient;
+  return is_floating(x) ? b.trunc(rounded_to(b, quotient, result)) : quotient;
 }
 
 // Two operands, or one and an integer divisor in the attributes: dividing by a constant is several
@@ -60,12 +68,14 @@ void divide(Emission& e) {
   StableHloBuilder& b = e.builder();
   const Operand x = computed(e, 0);
   const bool constant = e.attributes.boolean();
-  finish(e, kBody(b, x, constant ? b.filled_like(x, e.attributes.integer()) : computed(e, 1)));
+  const Operand y = constant ? b.filled_like(x, e.attributes.integer()) : computed(e, 1);
+  finish(e, kBody(b, x, y, e.result_type().element));
 }
 
 constexpr Operator kRemainder{"aten::remainder", divide<remainder>};
 constexpr Operator kFmod{
-    "aten::fmod", divide<[](Builder& b, Operand x, Operand y) { return b.remainder(x, y); }>};
+    "aten::fmod",
+    divide<[](Builder& b, Operand x, Operand y, ElementType) { return b.remainder(x, y); }>};
 constexpr Operator kFloorDivide{"aten::floor_divide", divide<floor_quotient>};
 constexpr Operator kTruncDivide{"aten::div.trunc", divide<truncated_quotient>};
 

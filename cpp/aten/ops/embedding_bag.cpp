@@ -83,10 +83,7 @@ FourTensors embedding_bag(const at::Tensor& weight, const at::Tensor& indices,
                           const at::Tensor& offsets, bool scale_grad_by_freq, int64_t mode,
                           bool sparse, const std::optional<at::Tensor>& per_sample_weights,
                           bool include_last_offset, int64_t padding_idx) {
-  (void)scale_grad_by_freq;
-  TORCH_CHECK_NOT_IMPLEMENTED(!sparse,
-                              "embedding_bag: sparse gradients are not supported on "
-                              "device xla; use sparse=False");
+  (void)scale_grad_by_freq, (void)sparse;
   TORCH_CHECK(indices.dim() == 1 || indices.dim() == 2,
               "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices.dim());
   TORCH_CHECK(offsets.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ",
@@ -179,7 +176,10 @@ at::Tensor embedding_bag_backward(const at::Tensor& grad, const at::Tensor& indi
                                   int64_t num_weights, bool scale_grad_by_freq, int64_t mode,
                                   bool sparse, const std::optional<at::Tensor>& per_sample_weights,
                                   int64_t padding_idx) {
-  (void)offsets, (void)sparse;
+  (void)offsets;
+  TORCH_CHECK_NOT_IMPLEMENTED(!sparse,
+                              "embedding_bag: sparse gradients are not supported on "
+                              "device xla; use sparse=False");
   return embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, maximum_indices,
                                       num_weights, scale_grad_by_freq, mode, per_sample_weights,
                                       padding_idx);

@@ -138,8 +138,9 @@ at::Tensor logsumexp(const at::Tensor& self, at::IntArrayRef dim, bool keepdim) 
       "aten::logsumexp", [](Emission& e) {
         Builder& b = e.builder();
         const Reduction r(e);
-        Operand most = b.reduce(r.x, Reducer::kMaximum, r.dims, true);
+        Operand most = b.reduce(b.real(r.x), Reducer::kMaximum, r.dims, true);
         most = b.select(b.is_inf(most), b.zeros_like(most), most);
+        most = b.convert(most, r.x.element());
         const Operand powers = b.exponential(b.subtract(r.x, spread(b, most, r.x)));
         const Operand sum = b.reduce(powers, Reducer::kAdd, r.dims, r.keepdim);
         finish(e, b.add(b.log(sum), b.reshape(most, sum.dimensions())));

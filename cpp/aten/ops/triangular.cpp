@@ -99,6 +99,13 @@ std::tuple<at::Tensor, at::Tensor> linalg_cholesky_ex(const at::Tensor& self, bo
   return {in_columns(results[0]), results[1]};
 }
 
+at::Tensor cholesky(const at::Tensor& self, bool upper) {
+  check_square(self, "cholesky");
+  const auto [l, info] = linalg_cholesky_ex(self, upper, false);
+  at::_linalg_check_errors(info, "cholesky", self.dim() == 2);
+  return l;
+}
+
 // attributes: left, upper, unitriangular, transposed; a's and b's batches broadcast
 void emit_solve(Emission& e) {
   StableHloBuilder& b = e.builder();
@@ -196,6 +203,7 @@ at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
+  m.impl("cholesky", TORCH_FN(cholesky));
   m.impl("linalg_cholesky_ex", TORCH_FN(linalg_cholesky_ex));
   m.impl("linalg_solve_triangular", TORCH_FN(linalg_solve_triangular));
   m.impl("triangular_solve", TORCH_FN(triangular_solve));
