@@ -20,7 +20,7 @@ class Sizes:
 
 
 TINY = Sizes(width=4, blocks=(1, 1), side=16, batch=4, classes=5)
-LEARNING_RATE, MOMENTUM, DECAY = 0.01, 0.9, 1e-4
+LEARNING_RATE, MOMENTUM, DECAY = 0.001, 0.9, 1e-4
 
 
 class Block(nn.Module):

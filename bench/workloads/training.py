@@ -1,7 +1,7 @@
 """What a training step needs, in PyTorch, and the step itself on any device."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,6 +21,11 @@ class Training:
         """Parameters and buffers by name; a tied parameter has one name."""
         values = [*self.network.named_parameters(), *self.network.named_buffers()]
         return {name: value.detach().numpy() for name, value in values}
+
+    def to(self, dtype: torch.dtype) -> "Training":
+        """The same with floating numbers of another type."""
+        batch = (part.to(dtype) if part.is_floating_point() else part for part in self.batch)
+        return replace(self, network=self.network.to(dtype), batch=tuple(batch))
 
     def step(self, device: torch.device) -> Callable[[], torch.Tensor]:
         """Moves all to the device. Returns a function that makes one step and returns its loss,

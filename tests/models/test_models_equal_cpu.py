@@ -17,13 +17,10 @@ STEPS, MOST_PROGRAMS = 3, 4
 def train(model: str, device: str) -> dict[str, torch.Tensor]:
     """Outputs, losses, gradients and parameters of some steps, by name."""
     workload = importlib.import_module(f"workloads.{model}_torch")
-    training = workload.make(workload.TINY)
     # Rounding must not decide: AdamW scales gradients that ought to be zero up to a whole step.
-    network = training.network.to(device, torch.float64)
-    batch = [
-        part.to(device, torch.float64 if part.is_floating_point() else None)
-        for part in training.batch
-    ]
+    training = workload.make(workload.TINY).to(torch.float64)
+    network = training.network.to(device)
+    batch = [part.to(device) for part in training.batch]
     optimizer = training.optimizer(network.parameters())
     found = {}
     for step in range(STEPS):
