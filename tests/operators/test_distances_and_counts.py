@@ -69,10 +69,15 @@ def test_bincount(dtype):
     compare_errors(torch.bincount, torch.tensor([1, -1]))
 
 
-def test_histc():
-    x = torch.randn(100)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_histc(dtype):
+    x = torch.randn(100).to(dtype)
     compare(torch.histc, x, 7)
-    compare(torch.histc, x, 5, -0.5, 1)
+    compare(torch.histc, x, 50, -0.5, 1)
+
+
+def test_histc_of_special_numbers():
+    x = torch.randn(100)
     compare(torch.histc, torch.tensor([0.0, 1, 2, torch.nan, 3]), 3, 0, 3)
     compare(torch.histc, torch.full((3,), 2.0), 4)
     compare(torch.histc, x[:0], 4)

@@ -271,3 +271,12 @@ def test_sums_of_complex_powers():
     compare(torch.logaddexp, *reals)
     compare(torch.logaddexp2, *reals, tolerance=1e-6)
     compare(lambda r: torch.logcumsumexp(r, 0), reals)
+
+
+@pytest.mark.parametrize("function", [torch.complex, torch.polar])
+def test_complex_numbers_from_their_parts(function):
+    x, y = torch.randn(3, 4).requires_grad_(), torch.randn(4).requires_grad_()
+    compare(function, x, y, backward=True, tolerance=1e-5)
+    compare(function, x.detach().double().T, x.detach().double().T)
+    compare_with_errors(function, x.detach(), y.detach().double())
+    compare_with_errors(function, torch.arange(3), torch.arange(3))

@@ -9,6 +9,7 @@
 
 #include "aten/checks.h"
 #include "aten/ops/elementwise.h"
+#include "aten/ops/rounding.h"
 
 // How often numbers occur, and where elements are that are not zero.
 namespace torch_pjrt::aten {
@@ -63,8 +64,10 @@ constexpr Operator kHistc{
       const Operand from = b.broadcast_to(low, x.dimensions());
       const Operand to = b.broadcast_to(high, x.dimensions());
       const Operand inside = b.bit_and(b.greater_equal(x, from), b.less_equal(x, to));
-      const Operand place = b.multiply(b.divide(b.subtract(x, from), b.subtract(to, from)),
-                                       static_cast<double>(bins));
+      const auto rounded = [&](Operand x) { return rounded_to(b, x, e.result_type().element); };
+      const Operand distance = rounded(b.subtract(x, from));
+      const Operand scaled = rounded(b.multiply(distance, static_cast<double>(bins)));
+      const Operand place = rounded(b.divide(scaled, rounded(b.subtract(to, from))));
       Operand bin = b.minimum(b.convert(place, ElementType::kS32), bins - 1);
       bin = b.select(inside, bin, bins);  // beyond the end: not counted
       const Type counts{ElementType::kS32, {bins}};

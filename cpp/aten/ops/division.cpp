@@ -4,6 +4,7 @@
 
 #include "aten/checks.h"
 #include "aten/ops/elementwise.h"
+#include "aten/ops/rounding.h"
 
 // Division with rounding, and what remains of it.
 namespace torch_pjrt::aten {
@@ -25,13 +26,6 @@ Operand remainder(Builder& b, Operand x, Operand y, ElementType) {
   if (!is_floating(x) && !pjrt::is_signed_integer(x.element())) return rest;
   const Operand wrong = b.bit_and(b.not_equal(rest, 0), signs_differ(b, rest, y));
   return b.select(wrong, b.add(rest, y), rest);
-}
-
-// The cpu computes quotients of the shorter types in those, and so rounds at every step.
-Operand rounded_to(Builder& b, Operand x, ElementType element) {
-  if (element == ElementType::kBF16) return b.reduce_precision(x, 8, 7);
-  if (element == ElementType::kF16) return b.reduce_precision(x, 5, 10);
-  return x;
 }
 
 Operand floor_quotient(Builder& b, Operand x, Operand y, ElementType result) {
