@@ -69,8 +69,8 @@ std::optional<c10::Device> ask_driver(const graph::Executor& executor, c10::Devi
 }
 
 struct Known {
-  const graph::Executor* executor;
-  const PJRT_Client* client;  // tells a new executor at an old one's address apart
+  uint64_t client;  // its id
+  int executor;     // its index
   std::optional<c10::Device> companion;
 };
 
@@ -83,19 +83,18 @@ bool is_accelerator(c10::DeviceType type) noexcept {
 std::optional<c10::Device> companion_of(const graph::Executor& executor) {
   static auto* const mutex = new std::mutex;
   static auto* const known = new std::vector<Known>;
-  const PJRT_Client* const client = executor.client()->get();
+  const uint64_t client = executor.client()->id();
   {
     const std::lock_guard lock(*mutex);
     for (const Known& entry : *known) {
-      if (entry.executor == &executor && entry.client == client) return entry.companion;
+      if (entry.client == client && entry.executor == executor.index()) return entry.companion;
     }
   }
   const Row* const row = row_of(executor.client()->platform_name());
   if (!row || !is_present(row->torch)) return std::nullopt;  // its backend may yet be loaded
   const std::optional<c10::Device> companion = ask_driver(executor, row->torch);
   const std::lock_guard lock(*mutex);
-  std::erase_if(*known, [&](const Known& entry) { return entry.executor == &executor; });
-  known->push_back({&executor, client, companion});
+  known->push_back({client, executor.index(), companion});
   return companion;
 }
 

@@ -67,6 +67,9 @@ class Client {
   const Plugin& plugin() const noexcept { return *plugin_; }
   const PJRT_Api* api() const noexcept { return plugin_->api(); }
   PJRT_Client* get() const noexcept { return client_; }
+  // Tells this client from every other that was or will be made in this process, at whatever
+  // address: for what is remembered of it elsewhere.
+  uint64_t id() const noexcept { return id_; }
 
   const std::string& platform_name() const noexcept { return platform_name_; }
   const std::string& platform_version() const noexcept { return platform_version_; }
@@ -113,13 +116,19 @@ class Client {
   void describe();
   void destroy() noexcept;
 
+  static uint64_t next_id() noexcept {
+    static std::atomic<uint64_t> next{1};
+    return next.fetch_add(1, std::memory_order_relaxed);
+  }
+
   std::shared_ptr<const Plugin> plugin_;
   PJRT_Client* client_;
+  const uint64_t id_ = next_id();
   std::string platform_name_;
   std::string platform_version_;
   std::vector<Device> devices_;
   std::vector<Device> addressable_devices_;
-  mutable std::once_flag element_types_once_;
+  mutable std::mutex element_types_mutex_;
   mutable std::atomic<bool> element_types_known_{false};
   mutable std::vector<ElementType> element_types_;
 };

@@ -34,19 +34,19 @@ bool takes(const Client& client, ElementType type) {
 
 const std::vector<ElementType>& Client::probe_element_types() const {
   if (element_types_known_.load(std::memory_order_acquire)) return element_types_;
-  // Outside the lock that call_once is: the probes wait, and then take the GIL again.
+  // Outside the lock: the probes wait, and then take the GIL again.
   const base::BlockingRegion region;
-  std::call_once(element_types_once_, [this] {
-    constexpr int kFirst = static_cast<int>(ElementType::kPred);
-    constexpr int kLast = static_cast<int>(ElementType::kF4E2M1FN);
-    std::vector<ElementType> taken;
-    for (int value = kFirst; value <= kLast; ++value) {
-      const auto type = static_cast<ElementType>(value);
-      if (bit_width(type) > 0 && probe([&] { return takes(*this, type); })) taken.push_back(type);
-    }
-    element_types_ = std::move(taken);
-    element_types_known_.store(true, std::memory_order_release);
-  });
+  std::lock_guard lock(element_types_mutex_);
+  if (element_types_known_.load(std::memory_order_relaxed)) return element_types_;
+  constexpr int kFirst = static_cast<int>(ElementType::kPred);
+  constexpr int kLast = static_cast<int>(ElementType::kF4E2M1FN);
+  std::vector<ElementType> taken;
+  for (int value = kFirst; value <= kLast; ++value) {
+    const auto type = static_cast<ElementType>(value);
+    if (bit_width(type) > 0 && probe([&] { return takes(*this, type); })) taken.push_back(type);
+  }
+  element_types_ = std::move(taken);
+  element_types_known_.store(true, std::memory_order_release);
   return element_types_;
 }
 

@@ -50,8 +50,7 @@ bool gives_memory_back(const pjrt::Client& client) {
 std::atomic<bool> sharing{true};
 
 struct Known {
-  const pjrt::Client* client;
-  const PJRT_Client* handle;  // tells a new client at an old one's address apart
+  uint64_t client;  // its id
   bool answer;
 };
 
@@ -74,14 +73,13 @@ bool uses_host_memory(const pjrt::Client& client) {
   {
     std::shared_lock lock(known_mutex());
     for (const Known& entry : known()) {
-      if (entry.client == &client && entry.handle == client.get()) return entry.answer;
+      if (entry.client == client.id()) return entry.answer;
     }
   }
   // Without the lock: it waits.
   const bool answer = pjrt::probe([&] { return gives_memory_back(client); });
   std::unique_lock lock(known_mutex());
-  std::erase_if(known(), [&](const Known& entry) { return entry.client == &client; });
-  known().push_back({&client, client.get(), answer});
+  known().push_back({client.id(), answer});
   return answer;
 }
 

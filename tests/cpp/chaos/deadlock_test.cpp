@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -23,21 +24,36 @@ using namespace std::chrono_literals;
 // deadlock and goes on, so that the test ends.
 class InterpreterLock {
  public:
-  std::timed_mutex mutex;
   std::atomic<int> deadlocks{0};
   std::chrono::milliseconds patience{60000};
 
-  void use() {
-    if (mutex.try_lock_for(patience)) {
-      mutex.unlock();
-    } else {
-      ++deadlocks;
+  void lock() {
+    std::unique_lock lock(mutex_);
+    freed_.wait(lock, [this] { return !is_held_; });
+    is_held_ = true;
+  }
+  void unlock() {
+    {
+      std::lock_guard lock(mutex_);
+      is_held_ = false;
     }
+    freed_.notify_one();
+  }
+  void use() {
+    std::unique_lock lock(mutex_);
+    // By the system's clock: ThreadSanitizer does not see waits by another.
+    const auto until = std::chrono::system_clock::now() + patience;
+    if (!freed_.wait_until(lock, until, [this] { return !is_held_; })) ++deadlocks;
   }
   static InterpreterLock& instance() {
     static auto* const lock = new InterpreterLock;
     return *lock;
   }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  bool is_held_ = false;
 };
 
 thread_local bool has_lock = false;
@@ -46,23 +62,23 @@ thread_local bool has_lock = false;
 class Interpreting {
  public:
   Interpreting() {
-    InterpreterLock::instance().mutex.lock();
+    InterpreterLock::instance().lock();
     has_lock = true;
   }
   ~Interpreting() {
     has_lock = false;
-    InterpreterLock::instance().mutex.unlock();
+    InterpreterLock::instance().unlock();
   }
 };
 
 constexpr base::BlockingHooks kHooks{[]() noexcept -> void* {
                                        if (!has_lock) return nullptr;
                                        has_lock = false;
-                                       InterpreterLock::instance().mutex.unlock();
+                                       InterpreterLock::instance().unlock();
                                        return &InterpreterLock::instance();
                                      },
                                      [](void*) noexcept {
-                                       InterpreterLock::instance().mutex.lock();
+                                       InterpreterLock::instance().lock();
                                        has_lock = true;
                                      }};
 
