@@ -177,8 +177,16 @@ ENVIRONMENT = (
     ("TORCH_PJRT_PROGRESS", "progress", _flag),
 )
 
+
+def _stderr_is_a_terminal() -> bool:
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):  # there is none, it is no file, or it is closed
+        return False
+
+
 config = Config()
-config.progress = bool(sys.stderr) and sys.stderr.isatty()
+config.progress = _stderr_is_a_terminal()
 
 for _variable, _setting, _read in ENVIRONMENT:
     if _text := os.environ.get(_variable):

@@ -33,3 +33,16 @@ def test_what_is_meant_is_heeded_without_a_word():
     program += "import torch, torch_pjrt; print('quiet')"
     settings = {"TORCH_PJRT_POOL_LIMIT": "0", "TORCH_PJRT_TRANSFER_THREADS": "1"}
     assert output_of(program, **settings) == "quiet"
+
+
+def test_a_program_without_stderr_can_import():
+    program = """
+        import sys
+        sys.stderr.close()
+        import torch, torch_pjrt
+        assert not torch_pjrt.config.progress
+        sys.stderr = None
+        assert torch.ones(2, device="xla").sum().item() == 2
+        print("done")
+    """
+    assert output_of(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "done"
