@@ -37,7 +37,7 @@ class InterpreterLock {
       std::lock_guard lock(mutex_);
       is_held_ = false;
     }
-    freed_.notify_one();
+    freed_.notify_all();  // who only uses it passes nothing on
   }
   void use() {
     std::unique_lock lock(mutex_);
