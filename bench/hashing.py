@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import table
 
@@ -78,12 +77,13 @@ def row_of(count: int, calls: list[Callable], rounds: int) -> dict:
             raise RuntimeError("expected one program; is graph_limit too low?")
         del x
     scale = 1e6 / count
-    both = median(a + b for a, b in zip(hashed, emitted, strict=True))
+    # The least: there is no pair to divide by, and other work on the machine only adds.
+    both = min(a + b for a, b in zip(hashed, emitted, strict=True))
     return {
         "operators": count,
-        "recording us": scale * median(recorded),
-        "hashing us": scale * median(hashed),
-        "emission us": scale * median(emitted),
+        "recording us": scale * min(recorded),
+        "hashing us": scale * min(hashed),
+        "emission us": scale * min(emitted),
         "both us": scale * both,
         "asked": ASKED,
         "verdict": table.verdict(scale * both, ASKED),
@@ -92,7 +92,7 @@ def row_of(count: int, calls: list[Callable], rounds: int) -> dict:
 
 def main() -> None:
     parser = table.options(__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     table.prepare(options)
     if not CHAOS.exists():
