@@ -12,6 +12,7 @@ MATRICES = [
     ((2, 5, 3), torch.complex64),
     ((2, 1, 3, 5), torch.float64),
     ((70, 45), torch.float32),
+    ((40, 70), torch.float32),
 ]
 TOLERANCES = {torch.float64: 1e-8}
 

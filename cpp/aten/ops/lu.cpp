@@ -4,10 +4,13 @@
 
 #include "aten/ops/lu.h"
 
+#include <algorithm>
+
 #include "aten/ops/linalg.h"
 
-// LU factors with partial pivoting. StableHLO has none: columns are eliminated in a loop within
-// panels, and what lies right of a panel is updated by one product.
+// LU factors with partial pivoting. StableHLO has none: a loop goes from panel to panel, in which
+// another eliminates columns; what lies right of a panel is updated by one product. Over whole
+// matrices, as a program with every panel written out took ten times as long to compile and more.
 namespace torch_pjrt::aten {
 namespace {
 
@@ -17,11 +20,11 @@ using graph::OperandList;
 using graph::Reducer;
 using graph::Type;
 
-// Panels are at least so wide, and at most so many, which bounds the program.
-constexpr int64_t kPanelWidth = 32, kPanels = 16;
+// Of a matrix with more columns than that.
+constexpr int64_t kPanelWidth = 32, kWidePanel = 64, kManyColumns = 1024;
 
 // The rows' order after elimination, and the row that each step swapped with its own; all from 0.
-struct Panel {
+struct Eliminated {
   Operand matrix, order, pivots;
 };
 
@@ -31,99 +34,109 @@ Operand size_of(Builder& b, Operand x) {
   return b.add(b.abs(b.real(x)), b.abs(b.imag(x)));
 }
 
-// a: [batch, rows, width], at least as many rows as columns
-Panel eliminate(Builder& b, Operand a) {
+// Eliminates columns [0, count) of a, [batch, rows, width], by rows from `start` on; writes the
+// pivots from `start` on into `pivots`, [batch, all steps].
+Eliminated eliminate(Builder& b, Operand a, Operand start, Operand count, Operand pivots) {
   const int64_t batch = a.dimension(0), rows = a.dimension(1), width = a.dimension(2);
   const Type row_type{ElementType::kS32, {batch, rows}};
-  const Type pivot_type{ElementType::kS32, {batch, width}};
-  const Operand zero = b.scalar(ElementType::kS32, 0);
-  const Operands init{zero, a, b.iota(row_type, 1), b.zeros(pivot_type)};
+  const Type place_type{ElementType::kS32, a.dimensions()};
+  const Type pivot_type = pivots.type();
   const auto condition = [&](Builder& b, OperandList state) {
-    return Operands{b.less(state[0], width)};
+    return Operands{b.less(state[0], count)};
   };
   const auto body = [&](Builder& b, OperandList state) {
-    const Operand step = state[0];
+    const Operand step = state[0], own = b.add(step, start);
     Operand a = state[1], order = state[2];
     const Operand zero = b.scalar(ElementType::kS32, 0);
     const auto column = [&](Operand x) {
       return b.dynamic_slice(x, {zero, zero, step}, {batch, rows, 1});
     };
+    const auto whole = [&](Operand x) { return b.broadcast_to(x, place_type.dimensions); };
+    const auto flat = [&](Operand x) { return b.broadcast_to(x, row_type.dimensions); };
+    const auto spread = [&](Operand mask) {
+      return b.broadcast_in_dim(mask, place_type.dimensions, {0, 1});
+    };
 
     const Operand row = b.iota(row_type, 1);
-    const Operand step_row = b.broadcast_to(step, row_type.dimensions);
     const Operand sizes = size_of(b, b.reshape(column(a), {batch, rows}));
-    const Operand candidates = b.select(b.less(row, step_row), -1, sizes);
+    const Operand candidates = b.select(b.less(row, flat(own)), -1, sizes);
     const Operand pivot = b.argmax(candidates, 1, ElementType::kS32, true).second;
 
     const Operand pivot_row =
         b.gather_elements(a, b.broadcast_in_dim(pivot, {batch, 1, width}, {0, 1}), 1);
-    const Operand own_row = b.dynamic_slice(a, {zero, step, zero}, {batch, 1, width});
-    const Operand is_own = b.equal(row, step_row);
-    const Operand is_pivot = b.equal(row, b.broadcast_to(pivot, row_type.dimensions));
-    const auto spread = [&](Operand mask) {
-      return b.broadcast_in_dim(mask, a.dimensions(), {0, 1});
-    };
-    const auto whole = [&](Operand x) { return b.broadcast_to(x, a.dimensions()); };
+    const Operand own_row = b.dynamic_slice(a, {zero, own, zero}, {batch, 1, width});
+    const Operand is_own = b.equal(row, flat(own)), is_pivot = b.equal(row, flat(pivot));
     const Operand top = whole(pivot_row);
     a = b.select(spread(is_own), top, b.select(spread(is_pivot), whole(own_row), a));
-    const Operand own_place = b.dynamic_slice(order, {zero, step}, {batch, 1});
+    const Operand own_place = b.dynamic_slice(order, {zero, own}, {batch, 1});
     const Operand pivot_place = b.gather_elements(order, pivot, 1);
-    const auto flat = [&](Operand x) { return b.broadcast_to(x, row_type.dimensions); };
     order = b.select(is_own, flat(pivot_place), b.select(is_pivot, flat(own_place), order));
 
     const Operand divisor = b.dynamic_slice(pivot_row, {zero, zero, step}, {batch, 1, 1});
     const Operand singular = b.equal(divisor, 0);
     const Operand factors =
         b.divide(column(a), b.broadcast_to(b.select(singular, 1, divisor), {batch, rows, 1}));
-    const Type place_type{ElementType::kS32, a.dimensions()};
-    const Operand step_place = whole(step);
-    const Operand below = b.greater(b.iota(place_type, 1), step_place);
+    const Operand below = b.greater(b.iota(place_type, 1), whole(own));
     const Operand place = b.iota(place_type, 2);
     const Operand reduced = b.subtract(a, b.multiply(whole(factors), top));
-    const Operand changed = b.select(b.greater(place, step_place), reduced,
-                                     b.select(b.equal(place, step_place), whole(factors), a));
+    const Operand changed = b.select(b.greater(place, whole(step)), reduced,
+                                     b.select(b.equal(place, whole(step)), whole(factors), a));
     a = b.select(below, changed, a);
 
-    const Operand is_step = b.equal(b.iota(pivot_type, 1), b.broadcast_to(step, {batch, width}));
-    const Operand pivots = b.select(is_step, b.broadcast_to(pivot, {batch, width}), state[3]);
-    return Operands{b.add(step, 1), a, order, pivots};
+    const auto steps = [&](Operand x) { return b.broadcast_to(x, pivot_type.dimensions); };
+    const Operand is_step = b.equal(b.iota(pivot_type, 1), steps(own));
+    return Operands{b.add(step, 1), a, order, b.select(is_step, steps(pivot), state[3])};
   };
+  const Operands init{b.scalar(ElementType::kS32, 0), a, b.iota(row_type, 1), pivots};
   const Operands end = b.while_loop(init, condition, body);
   return {end[1], end[2], end[3]};
 }
 
 // a: [batch, m, n]; {factors, pivots from 0}
 std::pair<Operand, Operand> factor(Builder& b, Operand a) {
-  const int64_t m = a.dimension(1), n = a.dimension(2), k = std::min(m, n);
-  const int64_t width = std::max(kPanelWidth, (k + kPanels - 1) / kPanels);
-  Operands pivots;
-  for (int64_t start = 0; start < k; start += width) {
-    const int64_t end = std::min(start + width, k);
-    // The rows from `start` on, of all columns: left of the panel, the panel, right of it.
-    const Operand rest = b.slice_dim(a, 1, start, m);
-    const Panel panel = eliminate(b, b.slice_dim(rest, 2, start, end));
-    pivots.push_back(b.add(panel.pivots, start));
-    Operands parts;
-    if (start > 0) parts.push_back(rows_in_order(b, b.slice_dim(rest, 2, 0, start), panel.order));
-    parts.push_back(panel.matrix);
-    if (end < n) {
-      const Operand right = rows_in_order(b, b.slice_dim(rest, 2, end, n), panel.order);
-      const int64_t height = end - start;
-      const Operand upper = b.triangular_solve(b.slice_dim(panel.matrix, 1, 0, height),
-                                               b.slice_dim(right, 1, 0, height), true, true, true);
-      Operand column = upper;
-      if (end < m) {
-        const Operand lower = b.slice_dim(panel.matrix, 1, height, m - start);
-        const Operand product = b.matmul(lower, upper);
-        column = b.concatenate(
-            {upper, b.subtract(b.slice_dim(right, 1, height, m - start), product)}, 1);
-      }
-      parts.push_back(column);
-    }
-    const Operand changed = b.concatenate(parts, 2);
-    a = start > 0 ? b.concatenate({b.slice_dim(a, 1, 0, start), changed}, 1) : changed;
+  const int64_t batch = a.dimension(0), m = a.dimension(1), n = a.dimension(2);
+  const int64_t k = std::min(m, n);
+  const Operand zero = b.scalar(ElementType::kS32, 0);
+  const Operand no_pivots = b.zeros({ElementType::kS32, {batch, k}});
+  if (k <= kPanelWidth) {
+    const Eliminated all = eliminate(b, a, zero, b.scalar(ElementType::kS32, k), no_pivots);
+    return {all.matrix, all.pivots};
   }
-  return {a, b.concatenate(pivots, 1)};
+  const int64_t width = k > kManyColumns ? kWidePanel : kPanelWidth;
+  // Zeros below and to the right, which are never pivots, complete the last panel.
+  const int64_t whole = (k + width - 1) / width * width;
+  const int64_t rows = std::max(m, whole), columns = std::max(n, whole);
+  a = b.pad(a, 0, {0, 0, 0}, {0, rows - m, columns - n});
+  const Type place_type{ElementType::kS32, a.dimensions()};
+  const auto condition = [&](Builder& b, OperandList state) {
+    return Operands{b.less(state[0], k)};
+  };
+  const auto body = [&](Builder& b, OperandList state) {
+    const Operand start = state[0], end = b.add(start, width);
+    const Operand zero = b.scalar(ElementType::kS32, 0);
+    const auto at_end = [&](Operand places) {
+      return b.greater_equal(places, b.broadcast_to(end, places.dimensions()));
+    };
+    const Operand count = b.minimum(b.subtract(k, start), width);
+    const Eliminated panel =
+        eliminate(b, b.dynamic_slice(state[1], {zero, zero, start}, {batch, rows, width}), start,
+                  count, state[2]);
+    Operand a = rows_in_order(b, state[1], panel.order);
+    a = b.dynamic_update_slice(a, panel.matrix, {zero, zero, start});
+
+    const Operand top = b.dynamic_slice(a, {zero, start, zero}, {batch, width, columns});
+    const Operand corner =
+        b.dynamic_slice(panel.matrix, {zero, start, zero}, {batch, width, width});
+    const Operand solved = b.triangular_solve(corner, top, true, true, true);
+    const Operand is_right = at_end(b.iota({ElementType::kS32, top.dimensions()}, 2));
+    a = b.dynamic_update_slice(a, b.select(is_right, solved, top), {zero, start, zero});
+
+    const Operand rest = b.subtract(a, b.matmul(panel.matrix, solved));
+    const Operand changes = b.bit_and(at_end(b.iota(place_type, 1)), at_end(b.iota(place_type, 2)));
+    return Operands{end, b.select(changes, rest, a), panel.pivots};
+  };
+  const Operands done = b.while_loop({zero, a, no_pivots}, condition, body);
+  return {b.slice(done[1], {0, 0, 0}, {batch, m, n}), done[2]};
 }
 
 // results: factors, pivots counted from 1, and the first zero on the diagonal, counted from 1
