@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from .training import Training
+from .training import Training, classification
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,9 @@ class ResNet(nn.Module):
 
 def make(sizes: Sizes) -> Training:
     torch.manual_seed(1)
-    network = ResNet(sizes)
-    images = torch.randn(sizes.batch, 3, sizes.side, sizes.side)
-    labels = torch.arange(sizes.batch) % sizes.classes
-    return Training(
-        network,
-        (images, labels),
-        lambda network, images, labels: functional.cross_entropy(network(images), labels),
+    return classification(
+        ResNet(sizes),
+        sizes,
         lambda parameters: torch.optim.SGD(
             parameters, lr=LEARNING_RATE, momentum=MOMENTUM, weight_decay=DECAY
         ),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional
 
 
 @dataclass(frozen=True)
@@ -42,3 +43,19 @@ class Training:
             return loss.detach()
 
         return one
+
+
+def classification(
+    network: nn.Module,
+    sizes,
+    optimizer: Callable[..., torch.optim.Optimizer],
+) -> Training:
+    """Of random square images; `sizes` has their batch, side and classes."""
+    images = torch.randn(sizes.batch, 3, sizes.side, sizes.side)
+    labels = torch.arange(sizes.batch) % sizes.classes
+    return Training(
+        network,
+        (images, labels),
+        lambda network, images, labels: functional.cross_entropy(network(images), labels),
+        optimizer,
+    )

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.nn import functional
 
-from .training import Training
+from .training import Training, classification
 
 
 @dataclass(frozen=True)
@@ -61,13 +60,9 @@ class VisionTransformer(nn.Module):
 
 def make(sizes: Sizes) -> Training:
     torch.manual_seed(1)
-    network = VisionTransformer(sizes)
-    images = torch.randn(sizes.batch, 3, sizes.side, sizes.side)
-    labels = torch.arange(sizes.batch) % sizes.classes
-    return Training(
-        network,
-        (images, labels),
-        lambda network, images, labels: functional.cross_entropy(network(images), labels),
+    return classification(
+        VisionTransformer(sizes),
+        sizes,
         lambda parameters: torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=DECAY),
     )
 
