@@ -30,22 +30,22 @@ const graph::Operator* operator_named(const std::string& name) {
 
 }  // namespace
 
-LoadedProgram::LoadedProgram(graph::Executor& executor, Description description)
+LoadedProgram::LoadedProgram(graph::Executor& executor, const Description& description)
     : executor_(executor),
-      description_(std::move(description)),
-      executable_(executor.programs().compile(description_.text)) {
-  if (!description_.numbers.empty()) {
+      results_(description.results),
+      executable_(executor.programs().compile(description.text)) {
+  if (!description.numbers.empty()) {
     const auto width = static_cast<size_t>(executor.number_width());
-    if (width != description_.number_bytes) {
+    if (width != description.number_bytes) {
       throw pjrt::Error(pjrt::ErrorCode::kFailedPrecondition, "load a program",
                         "it reads numbers of another width than the device's; got " +
-                            std::to_string(description_.number_bytes) + " bytes, expected " +
+                            std::to_string(description.number_bytes) + " bytes, expected " +
                             std::to_string(width) + "; export it on a device of this kind");
     }
     numbers_ = graph::SharedBufferPtr(
-        new graph::SharedBuffer(executor.upload_numbers(description_.numbers)));
+        new graph::SharedBuffer(executor.upload_numbers(description.numbers)));
   }
-  for (const std::string& name : description_.checked) checked_.push_back(operator_named(name));
+  for (const std::string& name : description.checked) checked_.push_back(operator_named(name));
 }
 
 std::vector<at::Tensor> LoadedProgram::run(const std::vector<at::Tensor>& parameters) const {
@@ -68,14 +68,14 @@ std::vector<at::Tensor> LoadedProgram::run(const std::vector<at::Tensor>& parame
   std::vector<at::Tensor> results(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     graph::SharedBufferPtr buffer(new graph::SharedBuffer(std::move(outputs[i])));
-    if (description_.results.at(i) == c10::ScalarType::Undefined) {
+    if (results_.at(i) == c10::ScalarType::Undefined) {
       executor_.keep_checks(std::move(buffer), checked_);
       continue;
     }
     graph::Type type{buffer->buffer.element_type(), graph::Dimensions(buffer->buffer.dimensions())};
     const at::DimVector sizes(type.dimensions.begin(), type.dimensions.end());
     graph::Value value{graph::Node::data(std::move(buffer), std::move(type)), 0};
-    results[i] = uploaded_tensor(executor_, std::move(value), description_.results[i], sizes, {});
+    results[i] = uploaded_tensor(executor_, std::move(value), results_[i], sizes, {});
   }
   return results;
 }

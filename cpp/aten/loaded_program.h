@@ -24,7 +24,7 @@ class LoadedProgram {
 
   // Compiles the module, or takes it from the disk cache (BlockingRegion). Throws pjrt::Error when
   // the plugin refuses it, or takes numbers of another width.
-  LoadedProgram(graph::Executor& executor, Description description);
+  LoadedProgram(graph::Executor& executor, const Description& description);
 
   // Launches the program on contiguous tensors of its device, one for each parameter; may execute
   // first what they depend on. Returns a new tensor for each result, undefined for that of the
@@ -34,7 +34,7 @@ class LoadedProgram {
 
  private:
   graph::Executor& executor_;
-  Description description_;
+  std::vector<c10::ScalarType> results_;
   graph::CompileCache::Executable executable_;
   graph::SharedBufferPtr numbers_;
   std::vector<const graph::Operator*> checked_;
