@@ -264,7 +264,8 @@ void with_host_view(const at::Tensor& tensor, const std::function<void(const at:
   if (tensor.numel() == 0) {
     return use(at::empty_strided(tensor.sizes(), tensor.strides(), options));
   }
-  const c10::ScalarType held = held_dtype(tensor.scalar_type());
+  const bool is_half = tensor.scalar_type() == at::kComplexHalf;  // its value has wider elements
+  const c10::ScalarType held = is_half ? at::kComplexFloat : held_dtype(tensor.scalar_type());
   if (held != tensor.scalar_type() || !transfer::uses_host_memory(*executor.client())) {
     at::Tensor host = at::empty(tensor.sizes(), options.dtype(held));
     const graph::SharedBufferPtr buffer = executor.buffer(value_of(tensor));

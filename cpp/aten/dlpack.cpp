@@ -244,6 +244,9 @@ DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> 
   TORCH_CHECK_BUFFER(!is_narrowed(tensor.scalar_type()), "export a ", tensor.scalar_type(),
                      " tensor by DLPack: the device holds it in fewer bits, so its memory is not "
                      "what the dtype says; move it to the cpu first");
+  TORCH_CHECK_BUFFER(tensor.scalar_type() != at::kComplexHalf,
+                     "export a tensor by DLPack: the device has no such elements; got dtype "
+                     "complex32, expected another; convert the tensor first");
   TORCH_CHECK_BUFFER(
       !device || same_device(*device, own),
       "export a tensor by DLPack: it is not on the device that is asked for; got DLPack device (",

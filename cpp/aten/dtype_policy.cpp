@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "aten/types.h"
 #include "graph/held_element.h"
 #include "graph/runtime.h"
 
@@ -102,6 +103,10 @@ ScalarType held_dtype(ScalarType dtype) {
     default:
       refuse(kKin[*kin], false);
   }
+}
+
+ElementType stored_type(ScalarType dtype) {
+  return dtype == ScalarType::ComplexHalf ? ElementType::kU32 : element_type(dtype);
 }
 
 bool narrows_any() noexcept { return state().narrows.load(std::memory_order_relaxed); }

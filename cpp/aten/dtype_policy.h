@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/type.h"
+
 namespace torch_pjrt::aten {
 
 // What becomes of a dtype that the device lacks.
@@ -20,6 +22,11 @@ enum class DtypePolicy {
 c10::ScalarType held_dtype(c10::ScalarType dtype);
 
 inline bool is_narrowed(c10::ScalarType dtype) { return held_dtype(dtype) != dtype; }
+
+// The element type of what a storage holds: another than the dtype's for complex32 alone, which
+// PJRT lacks. Its elements are ui32 words of two float16 there, and complex<f32> where they are
+// computed with.
+graph::ElementType stored_type(c10::ScalarType dtype);
 
 // Whether any dtype is narrowed here. Never creates the client.
 bool narrows_any() noexcept;

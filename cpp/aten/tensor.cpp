@@ -43,6 +43,38 @@ Value with_bits_of(const at::Tensor& tensor, Value value) {
   return value;
 }
 
+// Between the words of complex32 in a storage and the numbers that they are computed with.
+constexpr graph::Operator kUnpack{
+    "torch_pjrt::unpack_complex32", [](graph::Emission& e) {
+      graph::StableHloBuilder& b = e.builder();
+      const graph::Operand halves = b.bitcast_convert(e.operand(0), graph::ElementType::kF16);
+      const graph::Operand parts = b.convert(halves, graph::ElementType::kF32);
+      e.result(b.complex(b.select_index(parts, -1, 0), b.select_index(parts, -1, 1)));
+    }};
+constexpr graph::Operator kPack{
+    "torch_pjrt::pack_complex32", [](graph::Emission& e) {
+      graph::StableHloBuilder& b = e.builder();
+      const graph::Operand x = e.operand(0);
+      const graph::Operand parts = b.stack({b.real(x), b.imag(x)}, x.rank());
+      e.result(
+          b.bitcast_convert(b.convert(parts, graph::ElementType::kF16), graph::ElementType::kU32));
+    }};
+
+// A storage's elements as those that are computed with, and back.
+Value as_computed(Value value, c10::ScalarType dtype) {
+  if (dtype != c10::ScalarType::ComplexHalf) [[likely]]
+    return value;
+  const graph::Type type{element_type(dtype), value.type().dimensions};
+  return {graph::Node::operation(kUnpack, {&value, 1}, {}, type), 0};
+}
+Value as_stored(Value value, c10::ScalarType dtype) {
+  if (dtype != c10::ScalarType::ComplexHalf || value.type().element == stored_type(dtype))
+      [[likely]]
+    return value;
+  const graph::Type type{stored_type(dtype), value.type().dimensions};
+  return {graph::Node::operation(kPack, {&value, 1}, {}, type), 0};
+}
+
 Value undefined(graph::Type type) { return {graph::Node::operation(kUndefined, {}, {}, type), 0}; }
 
 // What a cell holds as `count` elements of `element`.
@@ -172,7 +204,7 @@ bool is_whole_storage(const at::Tensor& tensor) {
 
 Value contents_of(const at::Tensor& tensor) {
   const Value stored = checked_cell(tensor).get();
-  const graph::ElementType element = element_type(tensor.scalar_type());
+  const graph::ElementType element = stored_type(tensor.scalar_type());
   check_bytes_are_there(tensor, stored, element);
   return elements_of(stored, element, storage_count(tensor));
 }
@@ -182,17 +214,19 @@ Value value_of(const at::Tensor& tensor, const graph::Executor& executor) {
   TORCH_CHECK(&cell.executor() == &executor, "Expected all tensors to be on the same device, but ",
               "found at least two devices, xla:", executor.index(),
               " and xla:", cell.executor().index(), "!");
-  const graph::ElementType element = element_type(tensor.scalar_type());
+  const c10::ScalarType dtype = tensor.scalar_type();
+  const graph::ElementType element = stored_type(dtype);
   Value stored = cell.get();
   check_bytes_are_there(tensor, stored, element);
   if (stored && tensor.is_contiguous() && tensor.storage_offset() == 0 &&
       stored.type().element == element && same_sizes(stored.type().dimensions, tensor.sizes()))
       [[likely]] {
-    return with_bits_of(tensor, std::move(stored));
+    return with_bits_of(tensor, as_computed(std::move(stored), dtype));
   }
-  if (tensor.numel() == 0) return undefined(type_of(tensor.scalar_type(), tensor.sizes()));
-  return with_bits_of(tensor, graph::read_view(elements_of(stored, element, storage_count(tensor)),
-                                               view_of(tensor)));
+  if (tensor.numel() == 0) return undefined(type_of(dtype, tensor.sizes()));
+  Value seen =
+      graph::read_view(elements_of(stored, element, storage_count(tensor)), view_of(tensor));
+  return with_bits_of(tensor, as_computed(std::move(seen), dtype));
 }
 
 Value value_of(const at::Tensor& tensor) { return value_of(tensor, executor_of(tensor)); }
@@ -223,7 +257,7 @@ Value operand_of(const at::Tensor& tensor, const graph::Executor& executor) {
 }
 
 at::Tensor make_tensor(graph::Executor& executor, Value value, c10::ScalarType dtype) {
-  value = unshared(std::move(value));
+  value = unshared(as_stored(std::move(value), dtype));
   note_source_line(*value.node);
   const graph::Dimensions sizes = value.type().dimensions;
   const size_t bytes = at::detail::computeStorageNbytesContiguous({sizes.data(), sizes.size()},
@@ -252,10 +286,17 @@ at::Tensor make_tensor(graph::Executor& executor, Value value, c10::ScalarType d
 
 void write(const at::Tensor& tensor, Value value) {
   graph::Cell& cell = checked_cell(tensor);
-  TORCH_INTERNAL_ASSERT(same_sizes(value.type().dimensions, tensor.sizes()) &&
-                        value.type().element == element_type(tensor.scalar_type()));
+  const c10::ScalarType dtype = tensor.scalar_type();
+  TORCH_INTERNAL_ASSERT(
+      same_sizes(value.type().dimensions, tensor.sizes()) &&
+      (value.type().element == element_type(dtype) || value.type().element == stored_type(dtype)));
   if (tensor.numel() == 0) return;
-  value = with_bits_of(tensor, unshared(std::move(value)));
+  value = unshared(std::move(value));
+  if (tensor.is_conj() || tensor.is_neg()) {
+    if (value.type().element != element_type(dtype)) value = as_computed(std::move(value), dtype);
+    value = with_bits_of(tensor, std::move(value));
+  }
+  value = as_stored(std::move(value), dtype);
   note_source_line(*value.node);
   graph::NodePtr node;
   if (is_whole_storage(tensor)) {

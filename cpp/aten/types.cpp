@@ -11,7 +11,7 @@ namespace {
 using c10::ScalarType;
 using graph::ElementType;
 
-constexpr std::array<std::pair<ScalarType, ElementType>, 20> kTypes{{
+constexpr std::array<std::pair<ScalarType, ElementType>, 21> kTypes{{
     {ScalarType::Bool, ElementType::kPred},
     {ScalarType::Byte, ElementType::kU8},
     {ScalarType::Char, ElementType::kS8},
@@ -32,6 +32,7 @@ constexpr std::array<std::pair<ScalarType, ElementType>, 20> kTypes{{
     {ScalarType::Float8_e5m2fnuz, ElementType::kF8E5M2FNUZ},
     {ScalarType::Float8_e4m3fnuz, ElementType::kF8E4M3FNUZ},
     {ScalarType::Float8_e8m0fnu, ElementType::kF8E8M0FNU},
+    {ScalarType::ComplexHalf, ElementType::kC64},
 }};
 
 constexpr size_t kScalarTypes = static_cast<size_t>(ScalarType::NumOptions);

@@ -44,7 +44,7 @@ graph::Value data_value(pjrt::Buffer buffer, graph::Type type) {
 
 HostArray::HostArray(const at::Tensor& tensor, at::IntArrayRef target_strides)
     : data_(tensor.const_data_ptr()),
-      type_(element_type(tensor.scalar_type())),
+      type_(stored_type(tensor.scalar_type())),
       sizes_(tensor.sizes()) {
   const auto item = static_cast<int64_t>(tensor.itemsize());
   // Else the plugin would read too much or too little.

@@ -8,6 +8,7 @@
 
 #include "aten/ops/linalg.h"
 #include "aten/ops/lu.h"
+#include "aten/ops/triangular_blocks.h"
 
 // Systems of linear equations, inverses and determinants by LU factors.
 namespace torch_pjrt::aten {
@@ -15,7 +16,7 @@ namespace {
 
 using Builder = StableHloBuilder;
 using graph::Type;
-using Form = StableHloBuilder::TriangularForm;
+using Form = TriangularSystem::Form;
 
 // attribute: adjoint; operands: factors, pivots counted from 1, right side
 void emit_lu_solve(Emission& e) {
@@ -29,12 +30,12 @@ void emit_lu_solve(Emission& e) {
   Operand x = as_batch(b, e.operand(2));
   const Operand order = swapped_order(b, pivots, size, adjoint);
   if (adjoint) {
-    x = b.triangular_solve(a, x, true, false, false, Form::kAdjoint);
-    x = b.triangular_solve(a, x, true, true, true, Form::kAdjoint);
+    x = TriangularSystem{.lower = false, .form = Form::kAdjoint}.solve(b, a, x);
+    x = TriangularSystem{.unit = true, .form = Form::kAdjoint}.solve(b, a, x);
     x = rows_in_order(b, x, order);
   } else {
-    x = b.triangular_solve(a, rows_in_order(b, x, order), true, true, true);
-    x = b.triangular_solve(a, x, true, false, false);
+    x = TriangularSystem{.unit = true}.solve(b, a, rows_in_order(b, x, order));
+    x = TriangularSystem{.lower = false}.solve(b, a, x);
   }
   e.result(b.reshape(x, type.dimensions));
 }

@@ -4,6 +4,7 @@
 
 #include "aten/ops/linalg.h"
 #include "aten/ops/matmul.h"
+#include "aten/ops/triangular_blocks.h"
 
 // Cholesky factors and triangular systems.
 namespace torch_pjrt::aten {
@@ -11,13 +12,12 @@ namespace {
 
 using graph::Dimensions;
 using graph::ElementType;
-using Form = StableHloBuilder::TriangularForm;
+using Form = TriangularSystem::Form;
 
 // x where row >= column, else 0.
 Operand lower_part(StableHloBuilder& b, Operand x) {
-  const graph::Type index{ElementType::kS32, x.dimensions()};
-  const Operand keep = b.greater_equal(b.iota(index, x.rank() - 2), b.iota(index, x.rank() - 1));
-  return b.select(keep, x, 0);
+  const auto [row, column] = places(b, x);
+  return b.select(b.greater_equal(row, column), x, 0);
 }
 
 // Some rows and columns of each matrix.
@@ -35,8 +35,8 @@ Operand factor_by_halves(StableHloBuilder& b, Operand x, int64_t leaf) {
   if (size <= leaf) return b.cholesky(x);
   const int64_t half = (size / 2 + leaf - 1) / leaf * leaf, rest = size - half;
   const Operand top = factor_by_halves(b, part(b, x, 0, half, 0, half), leaf);
-  const Operand side =
-      b.triangular_solve(top, part(b, x, half, rest, 0, half), false, true, false, Form::kAdjoint);
+  constexpr TriangularSystem kSide{.left = false, .form = Form::kAdjoint};
+  const Operand side = kSide.solve(b, top, part(b, x, half, rest, 0, half));
   graph::DotDimensions product;
   for (int64_t i = 0; i + 2 < x.rank(); ++i) {
     product.lhs_batching.push_back(i);
@@ -58,20 +58,52 @@ Operand factor(StableHloBuilder& b, Operand x, bool upper) {
   return upper ? adjoint(b, l) : l;
 }
 
-// attributes: upper; results: the factor and, 1-based, the first diagonal element that is NaN
+// The first row, from 1, at which each of a batch of matrices is not positive definite, else 0. By
+// elimination of one row after another, which is slow, and reads the lower triangle.
+Operand failing_row(StableHloBuilder& b, Operand x) {
+  const graph::Type row_type{ElementType::kS32, {x.dimension(0)}};
+  const int64_t size = x.dimension(-1);
+  const Operand zero = b.scalar(ElementType::kS32, 0);
+  const auto condition = [&](StableHloBuilder& b, graph::OperandList state) {
+    return Operands{b.less(state[0], size)};
+  };
+  const auto body = [&](StableHloBuilder& b, graph::OperandList state) {
+    const Operand step = state[0], x = state[1], found = state[2];
+    const Operand zero = b.scalar(ElementType::kS32, 0);
+    const Operand column = b.dynamic_slice(x, {zero, zero, step}, {x.dimension(0), size, 1});
+    const Operand pivot = b.dynamic_slice(column, {zero, step, zero}, {x.dimension(0), 1, 1});
+    const Operand fails = b.bit_not(b.greater(b.reshape(b.real(pivot), row_type.dimensions), 0));
+    const Operand is_first = b.bit_and(fails, b.equal(found, 0));
+    const Operand row = b.broadcast_to(b.add(step, 1), row_type.dimensions);
+    const Operand factors = b.divide(column, b.broadcast_to(pivot, column.dimensions()));
+    const Operand product = b.multiply(b.broadcast_to(factors, x.dimensions()),
+                                       b.broadcast_to(adjoint(b, column), x.dimensions()));
+    return Operands{b.add(step, 1), b.subtract(x, product), b.select(is_first, row, found)};
+  };
+  return b.while_loop({zero, x, b.zeros(row_type)}, condition, body)[2];
+}
+
+// attributes: upper; results: the factor and, from 1, the row at which there is none, else 0
 void emit_cholesky_ex(Emission& e) {
   StableHloBuilder& b = e.builder();
-  const Operand l = factor(b, e.operand(0), e.attributes.boolean());
+  const bool upper = e.attributes.boolean();
+  const Operand x = e.operand(0), l = factor(b, x, upper);
   e.result(0, l);
-  const Operand real = b.real(l);
-  const graph::Type index{ElementType::kS32, l.dimensions()};
-  const Operand row = b.iota(index, l.rank() - 2), column = b.iota(index, l.rank() - 1);
-  const Operand bad = b.bit_and(b.equal(row, column), b.is_nan(real));
-  const int64_t size = l.dimension(-1);
-  const Operand first =
-      b.reduce(b.select(bad, row, size), graph::Reducer::kMinimum, {l.rank() - 2, l.rank() - 1});
-  // Beyond the size where all is well: of an empty matrix it is the greatest integer.
-  e.result(1, b.select(b.greater_equal(first, size), 0, b.add(first, 1)));
+  const graph::Type& info = e.result_type(1);
+  if (x.type().element_count() == 0) return e.result(1, b.zeros(info));
+  // XLA fills the block in which it fails with NaN.
+  const Operand fails = b.reduce(b.is_nan(b.real(as_batch(b, l))), graph::Reducer::kOr, {1, 2});
+  const auto exact = [&](StableHloBuilder& b, graph::OperandList) {
+    const Operand all = as_batch(b, x);
+    const Operand found = failing_row(b, upper ? adjoint(b, all) : all);
+    // Where rounding alone decided, elimination may succeed.
+    const Operand row = b.select(b.equal(found, 0), x.dimension(-1), found);
+    return Operands{b.reshape(b.select(fails, row, 0), info.dimensions)};
+  };
+  const auto none = [&](StableHloBuilder& b, graph::OperandList) {
+    return Operands{b.zeros(info)};
+  };
+  e.result(1, b.if_else(b.reduce(fails, graph::Reducer::kOr, {0}), exact, none)[0]);
 }
 
 void check_square(const at::Tensor& self, const char* name) {
@@ -116,8 +148,9 @@ void emit_solve(Emission& e) {
   sizes[sizes.size() - 1] = e.operand(0).dimension(-1);
   sizes[sizes.size() - 2] = e.operand(0).dimension(-2);
   const Operand a = b.broadcast_to(e.operand(0), sizes);
-  e.result(0, b.triangular_solve(a, rhs, left, !upper, unit,
-                                 transposed ? Form::kTranspose : Form::kNoTranspose));
+  const TriangularSystem system{left, !upper, unit,
+                                transposed ? Form::kTranspose : Form::kNoTranspose};
+  e.result(0, system.solve(b, a, rhs));
 }
 
 c10::DimVector solution_sizes(const at::Tensor& a, const at::Tensor& rhs) {
@@ -162,14 +195,17 @@ std::tuple<at::Tensor, at::Tensor> triangular_solve(const at::Tensor& rhs, const
   return {x, in_columns(a.expand(sizes))};
 }
 
+// x with l l^H x = rhs, or u^H u x = rhs.
+Operand solve_with_factor(StableHloBuilder& b, Operand factor, bool upper, Operand rhs) {
+  const Operand l = upper ? adjoint(b, factor) : factor;
+  const Operand y = TriangularSystem{}.solve(b, l, rhs);
+  return TriangularSystem{.form = Form::kAdjoint}.solve(b, l, y);
+}
+
 // attributes: upper; operands: right side, factor
 void emit_cholesky_solve(Emission& e) {
-  StableHloBuilder& b = e.builder();
   const bool upper = e.attributes.boolean();
-  Operand l = e.operand(1);
-  if (upper) l = adjoint(b, l);
-  const Operand y = b.triangular_solve(l, e.operand(0), true, true, false);
-  e.result(b.triangular_solve(l, y, true, true, false, Form::kAdjoint));
+  e.result(solve_with_factor(e.builder(), e.operand(1), upper, e.operand(0)));
 }
 
 at::Tensor cholesky_solve_helper(const at::Tensor& self, const at::Tensor& a, bool upper) {
@@ -184,13 +220,9 @@ at::Tensor cholesky_solve_helper(const at::Tensor& self, const at::Tensor& a, bo
 void emit_cholesky_inverse(Emission& e) {
   StableHloBuilder& b = e.builder();
   const bool upper = e.attributes.boolean();
-  Operand l = e.operand(0);
-  if (upper) l = adjoint(b, l);
-  const graph::Type index{ElementType::kS32, l.dimensions()};
-  const Operand eye =
-      b.convert(b.equal(b.iota(index, l.rank() - 2), b.iota(index, l.rank() - 1)), l.element());
-  const Operand y = b.triangular_solve(l, eye, true, true, false);
-  e.result(b.triangular_solve(l, y, true, true, false, Form::kAdjoint));
+  const auto [row, column] = places(b, e.operand(0));
+  const Operand identity = b.convert(b.equal(row, column), e.result_type().element);
+  e.result(solve_with_factor(b, e.operand(0), upper, identity));
 }
 
 at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
