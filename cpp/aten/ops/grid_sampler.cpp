@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "aten/ops/elementwise.h"
+#include "aten/ops/rounding.h"
 
 // Sampling an image or a volume at the places of a grid. Everywhere `x` is the last axis, which is
 // the grid's first coordinate; P is the number of places of one image.
@@ -18,15 +19,30 @@ using at::native::GridSamplerInterpolation;
 using at::native::GridSamplerPadding;
 using graph::Dimensions;
 
+using graph::Term;
+
 struct Sampling {
   GridSamplerInterpolation interpolation;
   GridSamplerPadding padding;
   bool align_corners;
+  ElementType element = ElementType::kF32;
 
   explicit Sampling(Emission& e)
       : interpolation(static_cast<GridSamplerInterpolation>(e.attributes.integer())),
         padding(static_cast<GridSamplerPadding>(e.attributes.integer())),
-        align_corners(e.attributes.boolean()) {}
+        align_corners(e.attributes.boolean()) {
+    // XLA CPU takes minutes to compile it for bicubic ones.
+    if (interpolation != GridSamplerInterpolation::Bicubic) element = e.operand(0).element();
+  }
+
+  // Rounded to the input's type, as the cpu does after every step.
+  Operand add(Builder& b, Term x, Term y) const { return rounded_to(b, b.add(x, y), element); }
+  Operand subtract(Builder& b, Term x, Term y) const {
+    return rounded_to(b, b.subtract(x, y), element);
+  }
+  Operand multiply(Builder& b, Term x, Term y) const {
+    return rounded_to(b, b.multiply(x, y), element);
+  }
 };
 
 // A place along one axis in elements, and its derivative by the grid's coordinate. [N, P]
@@ -42,9 +58,10 @@ struct Tap {
   Operand derivative;  // of the weight by the grid's coordinate
 };
 
-Place unnormalised(Builder& b, Operand coordinate, int64_t size, bool align_corners) {
-  const double half = static_cast<double>(align_corners ? size - 1 : size) / 2;
-  const Operand at = b.add(b.multiply(coordinate, half), static_cast<double>(size - 1) / 2);
+Place unnormalised(Builder& b, Operand coordinate, int64_t size, const Sampling& how) {
+  const double half = static_cast<double>(how.align_corners ? size - 1 : size) / 2;
+  Operand at = how.multiply(b, how.add(b, coordinate, 1), half);
+  if (!how.align_corners) at = how.subtract(b, at, 0.5);
   return {at, b.filled_like(at, half)};
 }
 
@@ -57,23 +74,23 @@ Place clipped(Builder& b, const Place& place, int64_t size, bool nan_is_last) {
 }
 
 // Back and forth between the centres of the outermost elements, or their outer edges.
-Place reflected(Builder& b, const Place& place, int64_t size, bool align_corners) {
-  const double low = align_corners ? 0 : -0.5;
-  const double span = static_cast<double>(align_corners ? size - 1 : size);
+Place reflected(Builder& b, const Place& place, int64_t size, const Sampling& how) {
+  const double low = how.align_corners ? 0 : -0.5;
+  const double span = static_cast<double>(how.align_corners ? size - 1 : size);
   if (span == 0) return {b.zeros_like(place.at), b.zeros_like(place.at)};
-  const Operand signed_distance = b.subtract(place.at, low);
+  const Operand signed_distance = how.subtract(b, place.at, low);
   const Operand distance = b.abs(signed_distance);
   const Operand extra = b.remainder(distance, span);
   const Operand turns = b.floor(b.divide(distance, span));
   const Operand odd = b.not_equal(b.remainder(turns, 2), 0);
-  const Operand at = b.add(b.select(odd, b.subtract(span, extra), extra), low);
+  const Operand at = how.add(b, b.select(odd, how.subtract(b, span, extra), extra), low);
   const Operand backwards = b.not_equal(odd, b.less(signed_distance, 0));
   return {at, b.select(backwards, b.negate(place.slope), place.slope)};
 }
 
 Place padded(Builder& b, Place place, int64_t size, const Sampling& how, bool nan_is_last) {
   if (how.padding == GridSamplerPadding::Reflection) {
-    place = reflected(b, place, size, how.align_corners);
+    place = reflected(b, place, size, how);
   }
   if (how.padding == GridSamplerPadding::Zeros) return place;
   return clipped(b, place, size, nan_is_last);
@@ -89,17 +106,17 @@ Tap tap(Builder& b, Operand at, int64_t size, Operand weight, Operand derivative
 
 std::vector<Tap> cubic_taps(Builder& b, Operand coordinate, int64_t size, const Sampling& how) {
   constexpr double a = -0.75;
-  const Place place = unnormalised(b, coordinate, size, how.align_corners);
-  const Operand floor = b.floor(place.at), t = b.subtract(place.at, floor);
+  const Place place = unnormalised(b, coordinate, size, how);
+  const Operand floor = b.floor(place.at), t = how.subtract(b, place.at, floor);
   const auto polynomial = [&](Operand x, std::array<double, 4> highest_first) {
     Operand sum = b.zeros_like(x);
-    for (double c : highest_first) sum = b.add(b.multiply(sum, x), c);
+    for (double c : highest_first) sum = how.add(b, how.multiply(b, sum, x), c);
     return sum;
   };
   std::vector<Tap> taps;
   for (int i = 0; i < 4; ++i) {
     // The distance of the tap from the place, and the direction in which it grows with t.
-    const Operand distance = i < 2 ? b.add(t, 1 - i) : b.subtract(i - 1, t);
+    const Operand distance = i < 2 ? how.add(b, t, 1 - i) : how.subtract(b, i - 1, t);
     const bool outer = i == 0 || i == 3;
     const Operand weight = outer ? polynomial(distance, {a, -5 * a, 8 * a, -4 * a})
                                  : polynomial(distance, {a + 2, -(a + 3), 0, 1});
@@ -118,15 +135,15 @@ std::vector<Tap> taps_along(Builder& b, Operand coordinate, int64_t size, int64_
   if (how.interpolation == GridSamplerInterpolation::Bicubic) {
     return cubic_taps(b, coordinate, size, how);
   }
-  const Place place = padded(b, unnormalised(b, coordinate, size, how.align_corners), size, how,
+  const Place place = padded(b, unnormalised(b, coordinate, size, how), size, how,
                              /*nan_is_last=*/rank == 3);
   if (how.interpolation == GridSamplerInterpolation::Nearest) {
     const Operand zero = b.zeros_like(place.at);
     return {tap(b, b.round_nearest_even(place.at), size, b.ones_like(place.at), zero)};
   }
   const Operand floor = b.floor(place.at), next = b.add(floor, 1);
-  return {tap(b, floor, size, b.subtract(next, place.at), b.negate(place.slope)),
-          tap(b, next, size, b.subtract(place.at, floor), place.slope)};
+  return {tap(b, floor, size, how.subtract(b, next, place.at), b.negate(place.slope)),
+          tap(b, next, size, how.subtract(b, place.at, floor), place.slope)};
 }
 
 // An element that a sample takes from.
@@ -163,7 +180,7 @@ std::vector<Corner> corners(Builder& b, const graph::Type& input, Operand grid,
       row = b.add(b.multiply(row, sizes[axis + 2]), chosen[axis]->index);
       if (axis == 0) continue;
       inside = b.bit_and(inside, chosen[axis]->inside);
-      weight = b.multiply(weight, chosen[axis]->weight);
+      weight = how.multiply(b, weight, chosen[axis]->weight);
     }
     // In 2-D the cpu multiplies what is outside by 0, so that a place which is no number gives NaN.
     const Operand outside = rank == 2 ? b.multiply(weight, 0) : b.zeros_like(weight);
@@ -210,8 +227,8 @@ constexpr Operator kSample{
       Operand sum;
       for (const Corner& corner : corners(b, input.type(), wide(e, 1), how)) {
         const Operand taken = b.take(rows, corner.row, 0);
-        const Operand part = b.multiply(taken, spread(b, corner.weight, taken));
-        sum = sum ? b.add(sum, part) : part;
+        const Operand part = how.multiply(b, taken, spread(b, corner.weight, taken));
+        sum = sum ? how.add(b, sum, part) : part;
       }
       finish(e, channels_first(b, sum, e.result_type().dimensions));
     }};

@@ -3,6 +3,8 @@
 #include <ATen/ExpandUtils.h>
 #include <torch/library.h>
 
+#include "aten/ops/rounding.h"
+
 // Products of matrices and vectors.
 namespace torch_pjrt::aten {
 
@@ -85,6 +87,23 @@ void emit_product(Emission& e) {
   e.result(b.convert(product(b, kind, e.operand(0), e.operand(1)), e.result_type().element));
 }
 
+// start + products[0] + products[1]..., rounded to the type after each, as the cpu does it.
+Operand sum_in_turn(StableHloBuilder& b, Operand start, Operand products,
+                    graph::ElementType element) {
+  graph::Dimensions sizes = products.dimensions();
+  sizes[0] = 1;
+  const auto body = [&](StableHloBuilder& b, graph::OperandList state) {
+    const Operand zero = b.scalar(graph::ElementType::kS32, 0);
+    const Operand next = b.dynamic_slice(products, {state[0], zero, zero}, sizes);
+    const Operand sum = b.add(state[1], b.reshape(next, start.dimensions()));
+    return graph::Operands{b.add(state[0], 1), rounded_to(b, sum, element)};
+  };
+  const auto condition = [&](StableHloBuilder& b, graph::OperandList state) {
+    return graph::Operands{b.less(state[0], products.dimension(0))};
+  };
+  return b.while_loop({b.scalar(graph::ElementType::kS32, 0), start}, condition, body)[1];
+}
+
 // beta * self + alpha * product. Operands: both factors; then self and beta, alpha where needed.
 void emit_add_product(Emission& e) {
   StableHloBuilder& b = e.builder();
@@ -93,15 +112,26 @@ void emit_add_product(Emission& e) {
   const bool has_alpha = e.attributes.boolean();
   const bool has_self = e.attributes.boolean();
   const bool has_beta = e.attributes.boolean();
-  Operand sum = product(b, kind, e.operand(0), e.operand(1));
+  const bool rounds = kind == Product::kSummedBatches && e.operand(0).dimension(0) > 0 &&
+                      accumulation_type(type.element) != type.element;
+  Operand sum = product(b, rounds ? Product::kBatched : kind, e.operand(0), e.operand(1));
   size_t next = 2;
   const auto spread = [&](Operand x) {
     return b.broadcast_to(b.convert(x, sum.element()), type.dimensions);
   };
-  if (has_alpha) sum = b.multiply(sum, spread(e.operand(next++)));
+  if (has_alpha) {
+    const Operand alpha = b.convert(e.operand(next++), sum.element());
+    sum = b.multiply(sum, b.broadcast_to(alpha, sum.dimensions()));
+  }
+  Operand self;
   if (has_self) {
-    Operand self = spread(e.operand(next++));
+    self = spread(e.operand(next++));
     if (has_beta) self = b.multiply(self, spread(e.operand(next)));
+  }
+  if (rounds) {
+    const Operand start = self ? self : b.zeros({sum.element(), type.dimensions});
+    sum = sum_in_turn(b, start, sum, type.element);
+  } else if (self) {
     sum = b.add(sum, self);
   }
   e.result(b.convert(sum, type.element));
