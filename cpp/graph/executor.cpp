@@ -1,75 +1,20 @@
 #include "graph/executor.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <cstring>
 
 #include "base/blocking_region.h"
 #include "base/metrics.h"
 #include "base/source_line.h"
-#include "base/trace_range.h"
 #include "graph/capture.h"
-#include "graph/emission.h"
 #include "graph/lock.h"
 #include "transfer/deferred_copies.h"
-#include "transfer/device_to_host.h"
-#include "transfer/host_addressing.h"
 
 namespace torch_pjrt::graph {
 namespace {
 
-// Executions that may be launched ahead of the device, so that a host that runs ahead does not
-// queue memory without end.
-constexpr size_t kMostInFlight = 32;
-
 // Storages that start with a constant and are updated in place, from which on it pays to compute
 // the constants apart: a program of its own costs some 50 ms.
 constexpr size_t kFewestStarts = 8;
-
-// All checks of one execution in one array, so that they cost one output.
-constexpr Operator kChecks{"torch_pjrt::checks", [](Emission& e) {
-                             StableHloBuilder& b = e.builder();
-                             Operands flags;
-                             for (Operand flag : e.operands())
-                               flags.push_back(b.reshape(flag, {1}));
-                             e.result(b.concatenate(flags, 0));
-                           }};
-
-// The time on the device, for traces.
-void trace_until(const pjrt::Event& complete, std::chrono::steady_clock::time_point launched,
-                 int index) {
-  static std::deque<std::string> tracks;  // never shrinks: events point into it
-  static std::mutex mutex;
-  std::lock_guard lock(mutex);
-  while (tracks.size() <= static_cast<size_t>(index)) {
-    tracks.push_back("xla:" + std::to_string(tracks.size()));
-  }
-  const char* const track = tracks[static_cast<size_t>(index)].c_str();
-  const auto note = [launched, track](const pjrt::Error*) noexcept {
-    base::trace_work("program", track, launched, std::chrono::steady_clock::now());
-  };
-  base::expect_work();
-  try {
-    complete.on_ready(note);
-  } catch (const pjrt::Error&) {
-    note(nullptr);  // too short in the trace; the results are not lost for that
-  }
-}
-
-// In place where the host can: these bytes are ours, and no transfer that a user asked for.
-void read_flags(const pjrt::Client& client, const pjrt::Buffer& buffer,
-                std::vector<uint8_t>& flags) {
-  if (transfer::uses_host_memory(client)) {
-    buffer.ready_event().await("read the device's checks");
-    std::memcpy(flags.data(), buffer.device_pointer(), flags.size());
-    return;
-  }
-  const auto count = static_cast<int64_t>(flags.size());
-  transfer::device_to_host(client, buffer,
-                           {.data = flags.data(), .dimensions = std::span(&count, 1)});
-}
 
 FailurePtr failure_of(const pjrt::Error& error) {
   return std::make_shared<const Failure>(Failure{error.code(), error.what()});
@@ -116,37 +61,12 @@ bool is_of_device(pjrt::ErrorCode code) noexcept {
   }
 }
 
-bool gave_inputs_away(const Launch& program) {
-  return std::any_of(program.inputs.begin(), program.inputs.end(),
-                     [](const SharedBufferPtr& input) { return input->buffer.is_deleted(); });
-}
-
-// An error after which the values were computed all the same: counted, and told once.
-void note_recovery(const char* error) {
-  base::counter("execute.recovered").add();
-  static std::atomic<bool> told{false};
-  if (told.exchange(true)) return;
-  std::fprintf(stderr,
-               "torch_pjrt: warning: %s; another attempt computed the values (later ones are only "
-               "counted, as execute.recovered)\n",
-               error);
-}
-
 bool are_computed(std::span<const Value> values) {
   RecordingLock lock(recording_mutex());
   return std::all_of(values.begin(), values.end(), [](const Value& value) {
     const SharedBufferPtr& buffer = value.node->outputs()[value.index].buffer;
     return buffer && !buffer->failure;
   });
-}
-
-bool computes(const pjrt::Buffer& buffer) noexcept {
-  try {
-    buffer.ready_event().await();
-    return true;
-  } catch (const pjrt::Error&) {
-    return false;
-  }
 }
 
 size_t operand_count(std::span<const Value> values) {
@@ -227,28 +147,6 @@ void Executor::raise_failure(Node& node) {
   }
 }
 
-void Executor::add_check(Check check) {
-  RecordingLock lock(recording_mutex());
-  checks_.push_back(std::move(check));
-}
-
-// The checks recorded so far as one value; empty when there are none.
-Value Executor::take_checks(Operators& checked) {
-  std::vector<Check> checks;
-  {
-    RecordingLock lock(recording_mutex());
-    checks.swap(checks_);
-  }
-  if (checks.empty()) return {};
-  std::vector<Value> failed;
-  for (Check& check : checks) {
-    failed.push_back(std::move(check.failed));
-    checked.push_back(check.op);
-  }
-  const Type type{ElementType::kPred, Dimensions{static_cast<int64_t>(failed.size())}};
-  return {Node::operation(kChecks, failed, {}, type), 0};
-}
-
 // The mutex is held while other threads may take the GIL: not to be waited for with it.
 Executor::Turn::Turn(Executor& executor) : executor_(executor) {
   if (executor_.execution_mutex_.try_lock()) return;
@@ -295,11 +193,6 @@ SharedBufferPtr Executor::execute_within_turn(const Value& wanted) {
   }
   RecordingLock lock(recording_mutex());
   return wanted ? wanted.node->outputs()[wanted.index].buffer : SharedBufferPtr();
-}
-
-void Executor::keep_checks(SharedBufferPtr flags, std::vector<const Operator*> operators) {
-  std::lock_guard lock(pending_checks_mutex_);
-  pending_checks_.push_back({std::move(flags), std::move(operators)});
 }
 
 void Executor::add_capture(Capture& capture) {
@@ -385,7 +278,10 @@ void Executor::run(std::unique_ptr<Trace> trace) {
   const auto middle = roots.begin() + static_cast<std::ptrdiff_t>(roots.size() / 2);
   run_again({roots.begin(), middle});
   run_again({middle, roots.end()});
-  if (are_computed(roots)) note_recovery(failure->message.c_str());
+  if (are_computed(roots)) {
+    base::counter("execute.recovered").add();
+    keep_checks(SharedBufferPtr(new SharedBuffer(std::move(failure))), {});
+  }
 }
 
 // Computes those of the values that are still pending, without giving away what they read.
@@ -402,16 +298,6 @@ void Executor::run_again(std::vector<Value> roots) {
         std::make_unique<Trace>(std::move(again), number_width_, /*donate=*/false, number_sharing_);
   }
   run(std::move(trace));
-}
-
-pjrt::Buffer Executor::upload_numbers(std::string_view bytes) const {
-  const int64_t count = static_cast<int64_t>(bytes.size()) / static_cast<int64_t>(number_width_);
-  pjrt::HostArray array;
-  array.data = bytes.data();
-  array.type = number_width_ == NumberWidth::k64 ? ElementType::kS64 : ElementType::kS32;
-  array.dimensions = std::span(&count, 1);
-  array.device = device_;
-  return client_->buffer_from_host(array).buffer;
 }
 
 void Executor::launch(const Trace& trace) {
@@ -442,64 +328,6 @@ void Executor::launch(const Trace& trace) {
     capture->launched(trace, executable, std::move(roots));
   }
   materialise(trace, std::move(buffers));
-}
-
-void Executor::launch(const Turn&, const Launch& program, std::vector<pjrt::Buffer>& outputs) {
-  launch(program, outputs);
-}
-
-void Executor::launch(const Launch& program, std::vector<pjrt::Buffer>& outputs) {
-  static base::Counter& calls = base::counter("execute.calls");
-  static base::Counter& operators = base::counter("execute.operators");
-  static base::Counter& donated_bytes = base::counter("execute.donated_bytes");
-  try {
-    start(program, outputs);
-  } catch (const pjrt::Error& error) {
-    // Once more, for what passes: a program does nothing but compute its results.
-    if (gave_inputs_away(program)) throw;
-    start(program, outputs);
-    note_recovery(error.what());
-  }
-  calls.add();
-  operators.add(static_cast<int64_t>(program.operations));
-  donated_bytes.add(program.donated_bytes);
-}
-
-void Executor::start(const Launch& program, std::vector<pjrt::Buffer>& outputs) {
-  static base::Timer& seconds = base::timer("execute.seconds");
-  pjrt::Buffer numbers;
-  base::InlineVector<PJRT_Buffer*, 32> arguments;
-  for (const SharedBufferPtr& input : program.inputs) arguments.push_back(input->buffer.get());
-  if (program.uploaded) {
-    arguments.push_back(program.uploaded->buffer.get());
-  } else if (!program.numbers.empty()) {
-    numbers = upload_numbers(program.numbers);
-    arguments.push_back(numbers.get());
-  }
-
-  while (!in_flight_.empty() && in_flight_.front().is_ready()) in_flight_.pop_front();
-  if (in_flight_.size() >= kMostInFlight) {
-    base::BlockingRegion region;
-    try {
-      in_flight_.front().await();
-    } catch (const pjrt::Error&) {
-      // The outputs of that execution carry the error.
-    }
-    in_flight_.pop_front();
-  }
-
-  pjrt::Event complete;
-  const auto launched = std::chrono::steady_clock::now();
-  {
-    const base::TraceRange range("execute");
-    pjrt::ExecuteOptions options;
-    options.device = device_;
-    options.may_block = true;
-    program.executable.execute({arguments.data(), arguments.size()}, options, outputs, &complete);
-  }
-  seconds.add(std::chrono::steady_clock::now() - launched);
-  if (base::is_tracing()) trace_until(complete, launched, index_);
-  in_flight_.push_back(std::move(complete));
 }
 
 void Executor::materialise(const Trace& trace, std::vector<SharedBufferPtr> buffers) {
@@ -551,17 +379,6 @@ void Executor::synchronize() {
   transfer::DeferredCopies::wait_and_throw();
 }
 
-bool Executor::is_idle() noexcept {
-  std::unique_lock lock(execution_mutex_, std::try_to_lock);
-  if (!lock) return false;
-  try {
-    while (!in_flight_.empty() && in_flight_.front().is_ready()) in_flight_.pop_front();
-  } catch (const pjrt::Error&) {
-    return false;
-  }
-  return in_flight_.empty();
-}
-
 // NOLINTNEXTLINE(performance-unnecessary-value-param): a value that is moved in is given up
 SharedBufferPtr Executor::buffer(Value value) {
   SharedBuffer::check_not_forked();
@@ -574,42 +391,6 @@ SharedBufferPtr Executor::buffer(Value value) {
   if (!buffer) buffer = execute(value);
   throw_failure(buffer, "read a tensor");
   return buffer;
-}
-
-void Executor::raise_failed_checks() {
-  std::deque<PendingChecks> pending;
-  {
-    std::lock_guard lock(pending_checks_mutex_);
-    pending.swap(pending_checks_);
-  }
-  while (!pending.empty()) {
-    const PendingChecks checks = std::move(pending.front());
-    pending.pop_front();
-    std::vector<uint8_t> failed(checks.operators.size());
-    try {
-      read_flags(*client_, checks.flags->buffer, failed);
-    } catch (const pjrt::Error&) {
-      // The program itself failed: its outputs say so, and nothing else.
-      if (!computes(checks.flags->buffer)) continue;
-      pending.push_front(checks);  // unread: for the next time
-      std::lock_guard lock(pending_checks_mutex_);
-      pending_checks_.insert(pending_checks_.begin(), pending.begin(), pending.end());
-      throw;
-    }
-    const auto first = std::find(failed.begin(), failed.end(), 1);
-    if (first == failed.end()) continue;
-    const std::string name(checks.operators[static_cast<size_t>(first - failed.begin())]->name);
-    // A whole message, of what is no index (see aten/checks.h).
-    if (const size_t colon = name.find(": "); colon != std::string::npos) {
-      throw pjrt::Error(
-          pjrt::ErrorCode::kFailedPrecondition, name.substr(0, colon),
-          name.substr(colon + 2) + "; or find the call with torch_pjrt.config.mode = 'debug'");
-    }
-    throw CheckError(name +
-                     ": index out of range; the device read or wrote another element instead; got "
-                     "an index outside the dimension, expected -size <= index < size; check the "
-                     "indices, or find the call with torch_pjrt.config.mode = 'debug'");
-  }
 }
 
 }  // namespace torch_pjrt::graph

@@ -80,8 +80,8 @@ class Executor {
   // nothing is thrown for it.
   void execute() { execute(Value()); }
 
-  // `execute`, then waits until the device has done all of it. Throws CheckError when a check of
-  // any execution so far has failed.
+  // `execute`, then waits until the device has done all of it. Throws what raise_failed_checks()
+  // throws.
   void synchronize();
 
   // The right to execute: the executions of other threads wait until it is gone. Waits for theirs,
@@ -102,7 +102,7 @@ class Executor {
 
   // Launches a program, by who has the turn; `outputs` gets its results, which may not be ready
   // yet. May wait for earlier executions. A second attempt is made where the first gave nothing
-  // away. Throws pjrt::Error when nothing was launched; inputs may be gone then.
+  // away, and its error kept. Throws pjrt::Error if nothing was launched; inputs may be gone then.
   void launch(const Turn&, const Launch& program, std::vector<pjrt::Buffer>& outputs);
 
   // Whether anything waits to be executed. Under the recording lock.
@@ -112,7 +112,7 @@ class Executor {
   pjrt::Buffer upload_numbers(std::string_view bytes) const;
 
   // Keeps the results of a launched program's checks for the next read or sync: an array of i1, one
-  // for each operator.
+  // for each operator; or a failure that no value carries, since another attempt computed them all.
   void keep_checks(SharedBufferPtr flags, std::vector<const Operator*> operators);
 
   // `capture` sees all launches and reads from now on, until it is removed. It must outlive that.
@@ -132,7 +132,7 @@ class Executor {
   SharedBufferPtr buffer(Value value);
 
   // Waits for the checks of all executions so far; throws CheckError for the first that failed and
-  // forgets the rest.
+  // forgets the rest, or an error that keep_checks() got; what is behind that waits for next time.
   void raise_failed_checks();
 
   // Settings of the process.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace torch_pjrt::graph {
 
@@ -68,21 +69,20 @@ void Node::become_data(std::vector<Value>& released) {
 
 void Node::release_reference() noexcept {
   if (count_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  // A long chain of nodes would overflow the stack if each destroyed its operands in turn.
-  thread_local std::vector<Node*>* pending = nullptr;
-  if (pending) {
-    pending->push_back(this);
-    return;
-  }
-  std::vector<Node*> queue;
-  pending = &queue;
-  destroy(this);
-  while (!queue.empty()) {
-    Node* next = queue.back();
-    queue.pop_back();
+  // A long chain of nodes would overflow the stack if each destroyed its operands in turn. They are
+  // linked through their scratch, which nobody uses any more.
+  static_assert(sizeof(visit) >= sizeof(Node*));
+  thread_local Node* last = nullptr;
+  thread_local bool is_destroying = false;
+  visit = reinterpret_cast<uintptr_t>(std::exchange(last, this));
+  if (is_destroying) return;
+  is_destroying = true;
+  while (last) {
+    Node* const next = last;
+    last = reinterpret_cast<Node*>(static_cast<uintptr_t>(next->visit));
     destroy(next);
   }
-  pending = nullptr;
+  is_destroying = false;
 }
 
 }  // namespace torch_pjrt::graph

@@ -188,10 +188,12 @@ void Trace::visit_in_order(std::vector<Root>& roots) {
   roots = std::move(ordered);
 }
 
-// The places of what a root reads, depth first, as far as it has one. Only the beginning is looked
-// at: it nearly always tells, and an expression that repeats itself has no end.
+// The places of what a root reads, depth first. What has none yet is numbered as the root meets it,
+// so that f(a, a) differs from f(a, b). Only the beginning is looked at: it nearly always tells.
 Trace::Places Trace::places_read_by(const Value& root) const {
   constexpr size_t kMostSteps = 256;
+  const uint64_t met = next_visit();
+  uint32_t next = 0;
   Places places;
   std::vector<Value> stack{root};
   for (size_t step = 0; !stack.empty() && step < kMostSteps; ++step) {
@@ -201,11 +203,18 @@ Trace::Places Trace::places_read_by(const Value& root) const {
     if (node.visit == visit_) {
       const uint32_t slot = node.outputs()[value.index].slot;  // of data
       places.push_back(!node.is_data() ? node.position : slot == kNoSlot ? kNoSlot : slot << 2 | 1);
-    } else if (node.is_operation()) {
+      continue;
+    }
+    const bool is_new = node.visit != met;
+    if (is_new) {
+      node.visit = met;
+      node.position = next++;
+    }
+    if (is_new && node.is_operation()) {
       const auto operands = node.operands();
       stack.insert(stack.end(), operands.rbegin(), operands.rend());
     } else {
-      places.push_back(kNoSlot);
+      places.push_back(~(node.position << 16 | value.index));
     }
   }
   return places;

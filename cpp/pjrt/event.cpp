@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <new>
 #include <thread>
 
 #include "base/blocking_region.h"
@@ -21,6 +22,14 @@ void wait_without_await(const Event& event) noexcept {
       ++failures;  // a plugin that cannot tell at all is not waited for
     }
   }
+}
+
+// What a callback is told where there is no memory left for the error itself.
+const Error& untold_error() {
+  static const Error* const error =
+      new Error(ErrorCode::kResourceExhausted, "work on a device",
+                "it failed, and no memory is left to tell how; free some");
+  return *error;
 }
 
 }  // namespace
@@ -81,6 +90,7 @@ void Event::register_callback(std::unique_ptr<CallbackBox> box) const {
     return;
   }
   box->api = api_;
+  untold_error();  // made while an exception may still be thrown
   TORCH_PJRT_ARGS(PJRT_Event_OnReady, args);
   args.event = event_;
   args.user_arg = box.get();
@@ -90,8 +100,12 @@ void Event::register_callback(std::unique_ptr<CallbackBox> box) const {
       owned->run(nullptr);
       return;
     }
-    const Error told = take_error(owned->api, error, "work on a device");
-    owned->run(&told);
+    std::optional<Error> told;
+    try {
+      told = take_error(owned->api, error, "work on a device");
+    } catch (const std::bad_alloc&) {
+    }
+    owned->run(told ? &*told : &untold_error());
   };
   TORCH_PJRT_CALL(api_, PJRT_Event_OnReady, args, "register a callback for an event");
   static_cast<void>(box.release());  // the runtime has it now; it may have run already

@@ -23,7 +23,7 @@ for _ in range(4):
 assert counted("execute.replays") == 2
 torch_pjrt.sync()
 
-# What passes: the second attempt succeeds, and draws the same numbers.
+# What passes: the second attempt succeeds, and draws the same numbers; the error comes with a read.
 state = torch.xla.get_rng_state()
 twin, drawn = x.clone(), run(x.clone(), y).cpu()
 torch.xla.set_rng_state(state)
@@ -31,6 +31,11 @@ chaos.configure("fail=PJRT_LoadedExecutable_Execute:1:INTERNAL")
 result = run(x, y)
 assert chaos.count("failures") == 1
 chaos.configure()
+try:
+    result.cpu()
+    raise SystemExit("no error")
+except RuntimeError as error:
+    assert "INTERNAL: chaos: call 1 of PJRT_LoadedExecutable_Execute" in str(error), error
 assert torch.equal(result.cpu(), drawn) and x[0].item() == 5
 after = torch.xla.get_rng_state()
 

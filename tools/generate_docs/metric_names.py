@@ -25,7 +25,7 @@ MEANINGS = {
     "execute.failures": "executions that failed; their error comes at the next read of a result",
     "execute.limit_cuts": "executions because `graph_limit` operators were pending",
     "execute.operators": "operators executed, over all programs",
-    "execute.recovered": "executions that failed, but not when tried again, whole or in parts",
+    "execute.recovered": "failed executions that were computed later; the next read raises it",
     "execute.replays": "calls of compiled graphs that were launched without recording them",
     "execute.seconds": "time in which executions were prepared and launched",
     "export.copied.alias": "`.to()` copied: others may write the memory, through DLPack",

@@ -25,16 +25,27 @@ class ChaosExecutor : public WithChaos {
     }
     return "";
   }
+  std::string late_error(TestDevice& device) {
+    try {
+      device.executor.synchronize();
+    } catch (const pjrt::Error& error) {
+      return error.what();
+    }
+    return "";
+  }
 };
 RUN_ON_EACH_PLUGIN(ChaosExecutor);
 
-TEST_P(ChaosExecutor, TriesALaunchThatFailsOnceMore) {
+TEST_P(ChaosExecutor, TriesALaunchThatFailsOnceMoreAndTellsOfIt) {
   TestDevice d(client());
   const Growth recovered("execute.recovered"), failures("execute.failures");
   const Growth programs("compile.programs");
   const auto x = cell(d, record(kTwice, {d.floats({1, 2})}));
   chaos().configure("fail=PJRT_LoadedExecutable_Execute:1:INTERNAL");
+  EXPECT_NE(late_error(d).find("INTERNAL: chaos: call 1 of PJRT_LoadedExecutable_Execute"),
+            std::string::npos);
   EXPECT_EQ(d.read_floats(x->get()), (std::vector<float>{2, 4}));
+  EXPECT_EQ(late_error(d), "") << "told once";
   EXPECT_EQ(chaos().count("failures"), 1);
   EXPECT_EQ(recovered(), 1);
   EXPECT_EQ(failures(), 0);
@@ -59,7 +70,7 @@ TEST_P(ChaosExecutor, LooksForNoCauseInTheProgramWhenTheDeviceIsGone) {
   EXPECT_EQ(d.read_floats(z->get()), (std::vector<float>{2, 4}));
 }
 
-TEST_P(ChaosExecutor, ComputesInPartsWhatDidNotCompileOnce) {
+TEST_P(ChaosExecutor, ComputesInPartsWhatDidNotCompileOnceAndTellsOfIt) {
   TestDevice d(client());
   const Growth recovered("execute.recovered");
   const Value input = d.floats({1, 2});
@@ -69,13 +80,19 @@ TEST_P(ChaosExecutor, ComputesInPartsWhatDidNotCompileOnce) {
   EXPECT_EQ(d.read_floats(y->get()), (std::vector<float>{4, 8}));
   EXPECT_EQ(d.read_floats(x->get()), (std::vector<float>{2, 4}));
   EXPECT_EQ(recovered(), 1);
+  EXPECT_NE(late_error(d).find("INTERNAL: chaos: call 1 of PJRT_Client_Compile"),
+            std::string::npos);
+  EXPECT_EQ(late_error(d), "") << "told once";
 }
 
 TEST_P(ChaosExecutor, ForgetsNoCheckThatCouldNotBeRead) {
   TestDevice d(client());
   d.executor.add_check({record(kSame, {d.upload<uint8_t>(ElementType::kPred, {1}, {})}), &kTwice});
   d.executor.execute();
-  chaos().configure("fail=PJRT_Buffer_ElementType:1:DATA_LOSS");
+  d.read_floats(d.floats({1}));  // by now it is known how the host reads
+  chaos().configure(
+      "fail=PJRT_Buffer_ElementType:1:DATA_LOSS,"
+      "PJRT_Buffer_OpaqueDeviceMemoryDataPointer:1:DATA_LOSS");
   EXPECT_EQ(code_of([&] { d.executor.synchronize(); }), pjrt::ErrorCode::kDataLoss);
   chaos().configure("");
   EXPECT_THROW(d.executor.synchronize(), CheckError);

@@ -64,6 +64,15 @@ TEST(Trace, TellsRootsOfOneStructureApartByWhatTheyRead) {
                       record(kSubtract, {negated_x, y})});
 }
 
+TEST(Trace, TellsRootsApartThatReadOneValueTwiceOrTwo) {
+  const Value x = leaf(), y = leaf(), z = leaf();
+  expect_one_program({record(kAdd, {x, x}), record(kAdd, {y, z})});
+  const Value negated = record(kNegate, {x});
+  expect_one_program({record(kAdd, {negated, negated}),
+                      record(kAdd, {record(kNegate, {y}), record(kNegate, {y})}),
+                      record(kAdd, {record(kNegate, {z}), record(kNegate, {leaf()})})});
+}
+
 TEST(Trace, OrdersGroupsOfRootsOfOneStructureAlike) {
   std::vector<Value> roots;
   for (int i = 0; i < 4; ++i) {
