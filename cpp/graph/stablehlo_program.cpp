@@ -24,7 +24,7 @@ StableHloBuilder::StableHloBuilder() : state_(std::make_unique<State>()) {
 StableHloBuilder::~StableHloBuilder() = default;
 
 const Type& StableHloBuilder::type_of(Operand operand) const {
-  return state_->value(operand.id).type;
+  return *state_->value(operand.id).type;
 }
 
 Operand StableHloBuilder::parameter(const Type& type, std::string_view attributes) {
@@ -82,7 +82,9 @@ std::string StableHloBuilder::finish(OperandList results, std::string_view modul
          std::to_string(result_attributes.size()), std::to_string(results.size()));
   }
   std::string program;
-  program.reserve(state_->text.size() + state_->parameters.size() + 512 + 64 * results.size());
+  size_t written = state_->text.size();
+  for (const std::string& piece : state_->pieces) written += piece.size();
+  program.reserve(written + state_->parameters.size() + 512 + 64 * results.size());
   program.append("module @program ");
   if (!module_attributes.empty()) {
     program.append("attributes {").append(module_attributes).append("} ");
@@ -95,7 +97,9 @@ std::string StableHloBuilder::finish(OperandList results, std::string_view modul
       program.append(" {").append(result_attributes[i]).append("}");
     }
   }
-  program.append(") {\n").append(state_->text).append("return");
+  program.append(") {\n");
+  for (const std::string& piece : state_->pieces) program.append(piece);
+  program.append(state_->text).append("return");
   for (size_t i = 0; i < results.size(); ++i) {
     program.append(i ? ", %" : " %");
     Statement::append(program, static_cast<int64_t>(results[i].id));

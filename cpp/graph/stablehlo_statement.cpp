@@ -71,7 +71,7 @@ Statement& Statement::operands(OperandList list) {
 Statement& Statement::types(OperandList list) {
   for (size_t i = 0; i < list.size(); ++i) {
     if (i) out().append(", ");
-    type(builder_.state_->value(list[i].id).type);
+    type(*builder_.state_->value(list[i].id).type);
   }
   return *this;
 }
@@ -101,7 +101,7 @@ Statement& Statement::signature(OperandList operands) {
   if (count_ != 1) out().push_back('(');
   for (uint32_t i = 0; i < count_; ++i) {
     if (i) out().append(", ");
-    type(builder_.state_->value(first_ + i).type);
+    type(*builder_.state_->value(first_ + i).type);
   }
   if (count_ != 1) out().push_back(')');
   return *this;
@@ -171,7 +171,15 @@ Statement& Statement::reducer_region(Reducer reducer, ElementType element) {
                 {scalar});
 }
 
-void Statement::finish() { out().append(builder_.state_->location); }
+void Statement::finish() {
+  State& state = *builder_.state_;
+  state.text.append(state.location);
+  // Regions are cut out of the text, and moved.
+  if (state.text.size() < State::kPiece || state.scopes.size() > 1) return;
+  state.pieces.push_back(std::move(state.text));
+  state.text.clear();
+  state.text.reserve(State::kPiece + State::kPiece / 4);
+}
 
 Operand Statement::end() {
   finish();

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,7 +25,7 @@ std::string to_string(Ints values);  // [1, 2]
 std::string_view operation_name(Reducer reducer);
 
 struct StableHloBuilder::Value {
-  Type type;
+  const Type* type = nullptr;
   uint32_t scope = 0;
 };
 
@@ -46,15 +47,21 @@ struct StableHloBuilder::Scope {
 };
 
 struct StableHloBuilder::State {
-  static constexpr uint32_t kChunkBits = 6;
+  static constexpr uint32_t kChunkBits = 8;
   static constexpr uint32_t kChunk = 1u << kChunkBits;
 
-  std::string text;
+  // What is written, in pieces: one string would be moved to fresh memory again and again.
+  static constexpr size_t kPiece = 64 * 1024;
+  std::vector<std::string> pieces;
+  std::string text;  // the last piece
   std::string parameters;
   std::string location;  // what ends a statement: ` loc(#l3)` and the line end
   std::vector<std::string> location_names;
   std::unordered_map<std::string, size_t> location_index;
-  std::vector<std::unique_ptr<std::array<Value, kChunk>>> chunks;  // stable addresses
+  // Values share their types, which are few: a program's values would else not fit into a cache.
+  std::deque<Type> types;  // stable addresses; equal ones may occur again
+  std::array<const Type*, 64> recent_types{};
+  std::vector<std::unique_ptr<std::array<Value, kChunk>>> chunks;
   uint32_t value_count = 0;
   uint32_t scope_count = 1;
   std::vector<Scope> scopes{1};
@@ -63,10 +70,18 @@ struct StableHloBuilder::State {
   uint32_t new_value(const Type& type) {
     if (!(value_count & (kChunk - 1)))
       chunks.push_back(std::make_unique<std::array<Value, kChunk>>());
-    Value& fresh = value(value_count);
-    fresh.type = type;
-    fresh.scope = scopes.back().id;
+    value(value_count) = {shared(type), scopes.back().id};
     return value_count++;
+  }
+  const Type* shared(const Type& type) {
+    auto hash = static_cast<uint64_t>(type.element);
+    for (int64_t d : type.dimensions) {
+      hash = (hash ^ static_cast<uint64_t>(d)) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 32;
+    }
+    const Type*& slot = recent_types[hash % recent_types.size()];
+    if (!slot || !(*slot == type)) slot = &types.emplace_back(type);
+    return slot;
   }
 };
 
