@@ -10,10 +10,29 @@
 namespace py = pybind11;
 
 namespace torch_pjrt::python {
+namespace {
+
+// Thousands of new tensors would set off the garbage collector again and again, and none of them
+// can be garbage yet.
+py::list list_of(std::vector<at::Tensor> tensors) {
+  struct WithoutCollection {
+    const bool was_on = PyGC_Disable() == 1;
+    ~WithoutCollection() {
+      if (was_on) PyGC_Enable();
+    }
+  } guard;
+  return py::cast(std::move(tensors));
+}
+
+}  // namespace
 
 void bind_transfer(py::module_& module) {
-  module.def("to_device", &aten::to_device);
-  module.def("to_host", &aten::to_host);
+  module.def("to_device", [](const std::vector<at::Tensor>& tensors, c10::Device device) {
+    return list_of(aten::to_device(tensors, device));
+  });
+  module.def("to_host", [](const std::vector<at::Tensor>& tensors) {
+    return list_of(aten::to_host(tensors));
+  });
   module.def("dtype_policy", [] {
     return aten::dtype_policy() == aten::DtypePolicy::kStrict ? "strict" : "narrow";
   });
