@@ -227,6 +227,8 @@ def test_equal_elements():
     assert equal.topk(3).indices.tolist() == [0, 1, 2]
     assert equal.kthvalue(2).indices.item() == 1
     assert torch.equal(equal.sort().indices, equal.sort(stable=True).indices)
+    few = torch.randint(3, (100, 16))
+    assert torch.equal(few.to("xla").sort().indices.cpu(), few.sort().indices)
 
 
 @limit("floats beyond an integer dtype")
