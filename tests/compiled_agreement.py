@@ -102,3 +102,28 @@ def _gradients(inputs) -> list[torch.Tensor]:
 
 def counted(name: str) -> int:
     return int(torch_pjrt.metrics.snapshot().get(name, 0))
+
+
+def replays_of(work) -> int:
+    before = counted("execute.replays")
+    work()
+    return counted("execute.replays") - before
+
+
+def bytes_copied(work) -> int:
+    """Of moves between the devices, and of what was shared and then written."""
+    names = [
+        "transfer.host_to_device.bytes",
+        "transfer.device_to_host.bytes",
+        "export.materialised.bytes",
+        "import.materialised.bytes",
+    ]
+    adopted = ["transfer.host_to_device.adopted.bytes", "transfer.device_to_host.adopted.bytes"]
+
+    def total() -> int:
+        torch_pjrt.sync()
+        return sum(map(counted, names)) - sum(map(counted, adopted))
+
+    before = total()
+    work()
+    return total() - before

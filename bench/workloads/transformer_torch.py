@@ -1,5 +1,6 @@
 """The transformer's training step in PyTorch: plain user code on any device."""
 
+import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,9 @@ sys.path.append(str(Path(__file__).parents[2] / "examples"))
 from decoder import Decoder
 
 
-def step(device: torch.device, backend: str | None = None) -> Callable[[], torch.Tensor]:
-    """A function that makes one step and returns its loss, still on the device. With a `backend`,
-    the forward and backward passes are compiled by it."""
+def loss(device: torch.device, backend: str | Callable | None = None) -> Callable:
+    """A function that computes the loss; it has the network as its attribute `network`. With a
+    `backend`, forward and backward are compiled by it."""
     network = Decoder(
         given.ALPHABET,
         width=given.WIDTH,
@@ -28,13 +29,6 @@ def step(device: torch.device, backend: str | None = None) -> Callable[[], torch
     network.load_state_dict(weights)
     network.to(device)
     codes, targets = (torch.from_numpy(array).to(device) for array in given.batch())
-    optimizer = torch.optim.AdamW(
-        network.parameters(),
-        lr=given.LEARNING_RATE,
-        betas=given.BETAS,
-        eps=given.EPSILON,
-        weight_decay=given.DECAY,
-    )
 
     def loss_of(codes: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(network(codes).flatten(0, 1), targets.flatten())
@@ -42,11 +36,28 @@ def step(device: torch.device, backend: str | None = None) -> Callable[[], torch
     if backend:
         loss_of = torch.compile(loss_of, backend=backend, fullgraph=True)
 
+    call = functools.partial(loss_of, codes, targets)
+    call.network = network
+    return call
+
+
+def step(device: torch.device, backend: str | None = None) -> Callable[[], torch.Tensor]:
+    """A function that makes one step and returns its loss, still on the device. With a `backend`,
+    the forward and backward passes are compiled by it."""
+    compute = loss(device, backend)
+    optimizer = torch.optim.AdamW(
+        compute.network.parameters(),
+        lr=given.LEARNING_RATE,
+        betas=given.BETAS,
+        eps=given.EPSILON,
+        weight_decay=given.DECAY,
+    )
+
     def one() -> torch.Tensor:
         optimizer.zero_grad()
-        loss = loss_of(codes, targets)
-        loss.backward()
+        result = compute()
+        result.backward()
         optimizer.step()
-        return loss.detach()
+        return result.detach()
 
     return one

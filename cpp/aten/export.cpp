@@ -8,6 +8,7 @@
 #include "aten/shared_storage.h"
 #include "aten/storage.h"
 #include "aten/tensor.h"
+#include "aten/zero_copy.h"
 #include "base/metrics.h"
 #include "graph/emission.h"
 #include "graph/executor.h"
@@ -55,7 +56,8 @@ at::Tensor share(const at::Tensor& tensor, graph::SharedBufferPtr buffer, graph:
   auto* data = static_cast<char*>(buffer->buffer.device_pointer()) +
                tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
   at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
-      share_buffer(std::move(buffer), executor, data, tensor.nbytes(), device),
+      share_buffer(std::move(buffer), executor, data, tensor.nbytes(), device,
+                   border() != Border::kUnprotected),
       c10::DispatchKeySet(tensor.options().device(device).computeDispatchKey()), tensor.dtype());
   c10::TensorImpl& view = *result.unsafeGetTensorImpl();
   if (format == at::MemoryFormat::Preserve) {

@@ -59,27 +59,40 @@ graph::Value buffer_of(const at::Tensor& tensor, const transfer::HostSource& sou
 
 constexpr uintptr_t kAlignment = 64;
 
+graph::Value lent_value(pjrt::Buffer memory, graph::Type type) {
+  graph::SharedBufferPtr buffer(new graph::SharedBuffer(std::move(memory)));
+  buffer->is_lent = true;
+  if (border() == Border::kBorrowed) buffer->outside_writers = 1;
+  return {graph::Node::data(std::move(buffer), std::move(type)), 0};
+}
+
 // The accelerator's memory as a buffer, which `holder` keeps and nobody writes.
 graph::Value view_of(const transfer::HostSource& source, std::unique_ptr<transfer::Holder> holder,
                      const graph::Executor& executor, c10::Device device) {
   const intptr_t stream = order_device_after(executor, device);
-  graph::Type type{source.type, graph::Dimensions(source.dimensions)};
-  graph::SharedBufferPtr buffer(new graph::SharedBuffer(
+  return lent_value(
       transfer::view_device_memory(*executor.client(), executor.device(), source.data,
-                                   {source.type, source.dimensions}, std::move(holder), stream)));
-  buffer->is_lent = true;
-  return {graph::Node::data(std::move(buffer), std::move(type)), 0};
+                                   {source.type, source.dimensions}, std::move(holder), stream),
+      {source.type, graph::Dimensions(source.dimensions)});
 }
 
-// Why the tensor's own memory cannot be shared; null, with the loan, if it can.
+// What keeps the tensor's memory as it is; null where that cannot be had.
+std::unique_ptr<transfer::Holder> borrow(const at::Tensor& tensor) {
+  // Not the tensor, whose Python object would live as long.
+  if (border() >= Border::kUnprotected) return transfer::hold(c10::Storage(tensor.storage()));
+  LoanPtr loan = lend(*tensor.storage().unsafeGetStorageImpl());
+  return loan ? transfer::hold(std::move(loan)) : nullptr;
+}
+
+// Why the tensor's own memory cannot be shared; null, with what holds it, if it can.
 CopyFigures* objection(const at::Tensor& tensor, const transfer::HostSource& source,
-                       LoanPtr& loan) {
+                       std::unique_ptr<transfer::Holder>& holder) {
   if (!is_row_major(source) || 2 * tensor.nbytes() < tensor.storage().nbytes()) {
     return &figures().view;
   }
   if (reinterpret_cast<uintptr_t>(source.data) % kAlignment != 0) return &figures().misaligned;
-  loan = lend(*tensor.storage().unsafeGetStorageImpl());
-  return loan ? nullptr : &figures().storage;
+  holder = borrow(tensor);
+  return holder ? nullptr : &figures().storage;
 }
 
 }  // namespace
@@ -100,13 +113,10 @@ graph::Value import_from_cpu(const at::Tensor& tensor, const transfer::HostSourc
     return copied(figures().view);
   }
   if (!transfer::can_adopt(client, source)) return copied(figures().misaligned);
-  LoanPtr loan = lend(*tensor.storage().unsafeGetStorageImpl());
-  if (!loan) return copied(figures().storage);
-  graph::SharedBufferPtr buffer(new graph::SharedBuffer(
-      transfer::adopt(client, executor.device(), source, transfer::hold(std::move(loan)))));
-  buffer->is_lent = true;
-  graph::Type type{source.type, graph::Dimensions(source.dimensions)};
-  return {graph::Node::data(std::move(buffer), std::move(type)), 0};
+  std::unique_ptr<transfer::Holder> holder = borrow(tensor);
+  if (!holder) return copied(figures().storage);
+  return lent_value(transfer::adopt(client, executor.device(), source, std::move(holder)),
+                    {source.type, graph::Dimensions(source.dimensions)});
 }
 
 graph::Value import_from_accelerator(const at::Tensor& tensor, c10::ScalarType dtype,
@@ -124,12 +134,12 @@ graph::Value import_from_accelerator(const at::Tensor& tensor, c10::ScalarType d
     const transfer::HostSource source = array.source();
     if (graph::Value value = buffer_of(tensor, source, executor, all, adopted)) return value;
     if (zero_copy_wanted()) {
-      LoanPtr loan;
-      CopyFigures* const reason = objection(tensor, source, loan);
+      std::unique_ptr<transfer::Holder> holder;
+      CopyFigures* const reason = objection(tensor, source, holder);
       if (!reason) {
         transfer::MeasuredTransfer measured(all, tensor.nbytes());
         measured.took(adopted);
-        return view_of(source, transfer::hold(std::move(loan)), executor, tensor.device());
+        return view_of(source, std::move(holder), executor, tensor.device());
       }
       reason->add(tensor.nbytes());
     }

@@ -85,11 +85,12 @@ class Replay {
   // One of the distinct storages of the arguments.
   struct StorageKey {
     bool has_value = false;
-    graph::Type type;        // of what it holds
-    uint32_t same_as = 0;    // the first storage that holds the same buffer
-    bool is_dead = false;    // after the call nothing referred to it
-    bool is_shared = false;  // a result views it
-    bool is_kept = false;    // a result, or another argument, has what it held
+    graph::Type type;          // of what it holds
+    uint32_t same_as = 0;      // the first storage that holds the same buffer
+    bool is_borrowed = false;  // others may write that
+    bool is_dead = false;      // after the call nothing referred to it
+    bool is_shared = false;    // a result views it
+    bool is_kept = false;      // a result, or another argument, has what it held
     bool is_read = false;
     bool is_donated = false;
     Source written;

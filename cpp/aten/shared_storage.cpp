@@ -92,14 +92,21 @@ void make_writable(c10::StorageImpl* storage) {
 }  // namespace
 
 c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
-                          size_t bytes, c10::Device device) {
+                          size_t bytes, c10::Device device, bool is_protected) {
   c10::DataPtr shared(data, new SharedMemory(std::move(buffer), executor, device), &release,
                       device);
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t{}, bytes,
                                                        std::move(shared), &allocator_of(device),
                                                        /*resizable=*/true);
-  storage->set_materializer(&make_writable);
+  if (is_protected) storage->set_materializer(&make_writable);
   return storage;
+}
+
+void protect(c10::StorageImpl& storage) noexcept {
+  std::lock_guard lock(mutex_of(storage));
+  if (shared_buffer_of(storage) && !storage.has_materializer()) {
+    storage.set_materializer(&make_writable);
+  }
 }
 
 bool has_taken_over(const c10::StorageImpl& storage) noexcept {
@@ -164,7 +171,7 @@ struct SharedStorage final : c10::StorageImpl {
 }  // namespace
 
 c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
-                          size_t bytes, c10::Device device) {
+                          size_t bytes, c10::Device device, bool) {
   shared_memory().add(data, std::make_unique<SharedMemory>(buffer, executor, device));
   auto* const context = new c10::impl::cow::COWDeleterContext(
       std::unique_ptr<void, c10::DeleterFnPtr>(data, &release));
@@ -178,6 +185,8 @@ c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& execut
 #endif
   return c10::Storage(c10::intrusive_ptr<c10::StorageImpl>(std::move(storage)));
 }
+
+void protect(c10::StorageImpl&) noexcept {}
 
 bool has_taken_over(const c10::StorageImpl&) noexcept { return false; }
 

@@ -29,8 +29,15 @@ namespace torch_pjrt::aten {
 // else can read the buffer any more the storage keeps the memory and is written in place; counted
 // as export.written_in_place (with a materializer only; without, the memory also stays until the
 // storage is destroyed). Both may happen on any thread, with or without the GIL.
+//
+// Unprotected, the storage does not know of its first write, so that whoever asks for a pointer
+// that may write, and reads, causes no copy: for those who promise that nobody writes. (Without a
+// materializer it is protected all the same.)
 c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
-                          size_t bytes, c10::Device device);
+                          size_t bytes, c10::Device device, bool is_protected = true);
+
+// Makes an unprotected storage copy-on-write; leaves others as they are.
+void protect(c10::StorageImpl& storage) noexcept;
 
 // The buffer that a storage shares copy-on-write; null for any other storage. The storage then
 // still shows the buffer's own bytes.

@@ -15,6 +15,7 @@ namespace torch_pjrt::aten {
 namespace {
 
 thread_local std::optional<bool> thread_choice;
+thread_local Border thread_border = Border::kAsWanted;
 
 // On the graph's node of a copy from xla whose gradient shall come back without one.
 struct ZeroCopyMark final : torch::autograd::FunctionPreHook {
@@ -39,18 +40,29 @@ void to_copy_and_mark(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   stock.callBoxed(op, keys, stack);
   const at::Tensor& result = stack->back().toTensor();
   if (result.is_xla() || !result.requires_grad() || !zero_copy_wanted()) return;
-  if (const auto& node = result.grad_fn(); node && !is_marked(*node)) {
-    node->add_pre_hook(std::make_unique<ZeroCopyMark>());
-  }
+  remember_zero_copy(result);
 }
 
 }  // namespace
 
 bool zero_copy_wanted() {
+  if (thread_border != Border::kAsWanted) return true;
   if (thread_choice) return *thread_choice;
   if (config().zero_copy) return true;
   const auto node = torch::autograd::get_current_node();
   return node && is_marked(*node);
+}
+
+Border border() noexcept { return thread_border; }
+
+AtBorder::AtBorder(Border border) noexcept : before_(std::exchange(thread_border, border)) {}
+
+AtBorder::~AtBorder() { thread_border = before_; }
+
+void remember_zero_copy(const at::Tensor& result) {
+  if (const auto& node = result.grad_fn(); node && !is_marked(*node)) {
+    node->add_pre_hook(std::make_unique<ZeroCopyMark>());
+  }
 }
 
 std::optional<bool> choose_zero_copy(std::optional<bool> choice) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
 #include <optional>
 
 namespace torch_pjrt::aten {
@@ -9,6 +12,28 @@ namespace torch_pjrt::aten {
 // running backward on this thread.
 bool zero_copy_wanted();
 
+// How the calling thread shares what it moves between devices, apart from that: what a compiled
+// graph knows of its own values.
+enum class Border : uint8_t {
+  kAsWanted,     // as zero_copy_wanted() says
+  kCopyOnWrite,  // shared where it can be
+  kUnprotected,  // shared where it can be: nobody writes either side
+  kBorrowed,     // into xla as an explicit alias, as DLPack has it: whoever owns it may write it
+};
+Border border() noexcept;
+
+// For a scope.
+class AtBorder {
+ public:
+  explicit AtBorder(Border border) noexcept;
+  ~AtBorder();
+  AtBorder(const AtBorder&) = delete;
+  AtBorder& operator=(const AtBorder&) = delete;
+
+ private:
+  Border before_;
+};
+
 // The calling thread's choice; empty: none. Returns the choice before.
 std::optional<bool> choose_zero_copy(std::optional<bool> choice);
 
@@ -16,5 +41,8 @@ std::optional<bool> choose_zero_copy(std::optional<bool> choice);
 // wanted, for the gradient's way back. Costs each such copy part of a microsecond, so it is called
 // at the first choice only.
 void remember_zero_copy_on_graphs();
+
+// Remembers that it was wanted for the backward pass of the function that returned the tensor.
+void remember_zero_copy(const at::Tensor& result);
 
 }  // namespace torch_pjrt::aten

@@ -1,4 +1,5 @@
 #include <pybind11/stl.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <string>
@@ -8,7 +9,10 @@
 #include "aten/config.h"
 #include "aten/device.h"
 #include "aten/dlpack.h"
+#include "aten/shared_storage.h"
+#include "aten/storage.h"
 #include "aten/zero_copy.h"
+#include "graph/lock.h"
 #include "python/bindings.h"
 
 namespace py = pybind11;
@@ -90,11 +94,72 @@ at::Tensor from_dlpack(const py::object& capsule, int device, std::optional<bool
   return aten::import_by_dlpack(imported(capsule), executor_at(device), copy);
 }
 
+// Whether only a variable of the caller's knows the tensor, which the call refers to as well.
+bool is_private(PyObject* object) {
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return Py_REFCNT(object) <= 2 && tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+// Whose a tensor is that a compiled graph moves.
+enum class Owner {
+  kCaller,  // it is shared if the caller wants that
+  kGraph,   // an operator of the graph made it; checked, as it may have returned its argument
+  kKept,    // the same, of the forward graph, which kept it for backward
+};
+
+// `tensor.to(device)` inside a compiled graph. What nobody else knows is shared without anybody's
+// consent; `is_unwritten`: nobody will write what is shared.
+at::Tensor move(py::handle object, c10::Device device, Owner owner, bool is_unwritten) {
+  if (!THPVariable_Check(object.ptr())) throw py::type_error("move: not a tensor");
+  const at::Tensor& tensor = THPVariable_Unpack(object.ptr());
+  aten::Border border = aten::Border::kAsWanted;
+  const bool is_ours =
+      owner == Owner::kKept || (owner == Owner::kGraph && is_private(object.ptr()));
+  if (is_ours) border = aten::Border::kCopyOnWrite;
+  if (is_unwritten && (is_ours || tensor.is_xla())) border = aten::Border::kUnprotected;
+  const aten::AtBorder scope(border);
+  return tensor.to(device);
+}
+
+// Whether others may write the memory of an xla tensor.
+bool is_borrowed(const at::Tensor& tensor) {
+  const graph::Cell& cell = aten::cell_of(*tensor.storage().unsafeGetStorageImpl());
+  graph::RecordingLock lock(graph::recording_mutex());
+  const graph::Value& value = cell.value();
+  if (!value || !value.node->is_data()) return false;
+  const graph::SharedBufferPtr& buffer = value.node->outputs()[value.index].buffer;
+  return buffer && buffer->outside_writers.load() != 0;
+}
+
+// `tensor.to(device)` that is an explicit alias where it can be, and whether it is one.
+std::pair<at::Tensor, bool> borrow(const at::Tensor& tensor, c10::Device device) {
+  const aten::AtBorder scope(aten::Border::kBorrowed);
+  at::Tensor moved = tensor.to(device);
+  const bool is_alias = is_borrowed(moved);
+  return {std::move(moved), is_alias};
+}
+
 }  // namespace
 
 void bind_zero_copy(py::module_& module) {
   module.def("to_dlpack", &to_dlpack);
   module.def("from_dlpack", &from_dlpack);
+  py::enum_<Owner>(module, "Owner")
+      .value("caller", Owner::kCaller)
+      .value("graph", Owner::kGraph)
+      .value("kept", Owner::kKept);
+  module.def("move", &move);
+  module.def("borrow", &borrow);
+  module.def("is_borrowed", &is_borrowed);
+  module.def("data_address", [](const at::Tensor& tensor) {
+    return reinterpret_cast<uintptr_t>(tensor.storage().data()) +
+           static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize();
+  });
+  module.def("protect", [](const at::Tensor& tensor) {
+    if (tensor.has_storage()) aten::protect(*tensor.storage().unsafeGetStorageImpl());
+  });
+  module.def("remember_zero_copy", &aten::remember_zero_copy);
+  module.def("zero_copy_wanted", &aten::zero_copy_wanted);
   module.def("dlpack_device", [](const at::Tensor& tensor) {
     const DLDevice device = aten::dlpack_device(tensor);
     return std::pair(static_cast<int>(device.device_type), static_cast<int>(device.device_id));

@@ -1,10 +1,15 @@
 """`options={"device": …}`, `options={"fallback": …}`, and what is refused."""
 
+import gc
+import weakref
+
+import numpy as np
 import pytest
 import torch
 
 import torch_pjrt
-from compiled_agreement import counted
+from compiled_agreement import bytes_copied, counted, replays_of
+from torch_pjrt import _C
 
 
 def compiled(function, **options):
@@ -87,6 +92,97 @@ def test_strides_of_arguments_and_results_are_kept(argument):
     assert actual[1].data_ptr() == actual[0].data_ptr()
 
 
+def test_moved_functions_are_replayed_and_copy_nothing():
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(30, 40), torch.nn.Tanh(), torch.nn.Linear(40, 20))
+    run = compiled(module, device="xla")
+    x = torch.randn(50, 30)
+
+    def call():
+        module.zero_grad()
+        made.append(run(x))
+        made[-1].square().sum().backward()
+
+    made = []
+    for _ in range(3):
+        call()
+    copied = []
+    assert replays_of(lambda: copied.append(bytes_copied(call))) == 2
+    assert copied == [0]
+    mine = [p.grad for p in module.parameters()]
+    module.zero_grad()
+    module(x).square().sum().backward()
+    torch.testing.assert_close(mine, [p.grad for p in module.parameters()], rtol=1e-4, atol=1e-4)
+
+
+def test_a_borrowed_argument_shows_every_write():
+    x = torch.zeros(100)
+    alias = x.numpy()
+    weight = torch.nn.Parameter(torch.ones(100))
+    run = compiled(lambda x: x * weight + 1, device="xla")
+    with torch.no_grad():
+        for i in range(4):
+            x.fill_(i)
+            assert run(x)[0] == i + 1
+            alias[:] = 10 + i
+            assert run(x)[0] == 11 + i
+            x.data.add_(1)
+            assert run(x)[0] == 12 + i and alias[0] == 11 + i
+            weight.data.mul_(2)
+            assert run(x)[0] == 2 * (11 + i) + 1
+            weight.data = torch.ones(100)
+            x.set_(torch.full((100,), 5.0))
+            assert run(x)[0] == 6
+            x.set_(torch.from_numpy(alias))
+            assert run(x)[0] == 12 + i
+
+
+def test_what_is_returned_or_kept_is_no_alias_of_an_argument():
+    def function(x):
+        return x.clone(), x.t().contiguous(), x.clone().t(), x * 1
+
+    run = compiled(function, device="xla")
+    x = torch.arange(9.0).reshape(3, 3)
+    for _ in range(4):
+        expected = [value.clone() for value in function(x)]
+        results = run(x)
+        x.numpy()[:] += 1
+        x.add_(1)
+        for mine, its in zip(results, expected, strict=True):
+            assert torch.equal(mine, its)
+        results[0].add_(5)
+        assert torch.equal(x, expected[0] + 2)
+
+
+def test_arguments_that_exchange_their_values():
+    def function(x, y):
+        z = x.clone()
+        x.copy_(y)
+        y.copy_(z)
+        return x + y
+
+    run = compiled(function, device="xla")
+    x, y = torch.zeros(100), torch.ones(100)
+    for i in range(4):
+        assert run(x, y)[0] == 1
+        assert (x[0], y[0]) == ((1, 0) if i % 2 == 0 else (0, 1))
+
+
+def test_what_was_borrowed_is_let_go_with_its_tensor():
+    run = compiled(lambda x: x + 1, device="xla")
+    memory = np.zeros(1016, np.float32)
+    first = -memory.ctypes.data % 64 // 4  # borrowed only where it is aligned
+    x = torch.from_numpy(memory[first : first + 1000])
+    for _ in range(3):
+        copied = bytes_copied(lambda x=x: run(x))
+    assert copied == 0
+    held = weakref.ref(memory)
+    del x, memory
+    gc.collect()
+    assert _C.drain_reclaimer()
+    assert held() is None
+
+
 def test_a_function_with_an_xla_tensor_stays_where_its_tensors_are():
     def function(x, y):
         return x.cpu() + y, x * 2
@@ -123,10 +219,11 @@ def test_a_fallback_outside_of_xla_is_none():
 @pytest.mark.parametrize(
     "options, word",
     [
-        ({"devise": "xla"}, "'devise'.*'device', 'fallback'"),
+        ({"devise": "xla"}, "'devise'.*'device', 'fallback', 'inductor'"),
         ({"device": "cuda"}, "'cuda'.*'xla'"),
         ({"device": "no device"}, "'no device'"),
         ({"fallback": 1}, "fallback.*True or False"),
+        ({"inductor": "yes"}, "inductor.*True or False"),
     ],
 )
 def test_wrong_options_are_refused(options, word):

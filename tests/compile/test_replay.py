@@ -11,17 +11,11 @@ import torch
 import torch.nn.functional as F
 
 import torch_pjrt
-from compiled_agreement import compare_compiled, counted
+from compiled_agreement import compare_compiled, counted, replays_of
 
 
 def compiled(function, **options):
     return torch.compile(function, backend="pjrt", fullgraph=True, **options)
-
-
-def replays_of(work) -> int:
-    before = counted("execute.replays")
-    work()
-    return counted("execute.replays") - before
 
 
 def arange(*shape, start=0.0):

@@ -5,6 +5,8 @@ import copy
 import pytest
 import torch
 
+import torch_pjrt
+from compiled_agreement import counted, replays_of
 from torch_pjrt._compile import backend
 
 OPTIMIZERS = {
@@ -151,3 +153,110 @@ def test_inference_mode_and_no_grad():
     for context in (torch.no_grad, torch.inference_mode):
         with context():
             torch.testing.assert_close(compiled(x.to("xla")).cpu(), module(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("rate_on", ["cpu", "xla"])
+def test_a_schedule_of_a_compiled_optimizer_is_replayed(name, rate_on):
+    """With the learning rate in a tensor, as PyTorch advises: a number is compiled in."""
+
+    def make(device):
+        module = model().to(device)
+        rate = torch.tensor(0.05).to(rate_on if device == "xla" else "cpu")
+        options = {"momentum": 0.9} if name == "sgd" else {}
+        kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+        optimizer = kind[name](module.parameters(), lr=rate, foreach=False, **options)
+        return module, optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.7)
+
+    (mine, optimizer, schedule), (its, its_optimizer, its_schedule) = make("xla"), make("cpu")
+    step = torch.compile(optimizer.step, backend="pjrt")
+    for i in range(6):
+        gradients = [torch.randn_like(parameter) for parameter in its.parameters()]
+        for a, b, g in zip(mine.parameters(), its.parameters(), gradients, strict=True):
+            a.grad, b.grad = g.to("xla"), g
+        torch_pjrt.sync()
+        programs = counted("compile.programs")
+        replays = replays_of(step)
+        if i >= 3:
+            assert replays == 1 and counted("compile.programs") == programs
+        its_optimizer.step()
+        schedule.step(), its_schedule.step()
+        for a, b in zip(mine.parameters(), its.parameters(), strict=True):
+            torch.testing.assert_close(a.detach().cpu(), b.detach())
+    for state, its_state in zip(
+        optimizer.state.values(), its_optimizer.state.values(), strict=True
+    ):
+        for key, value in its_state.items():
+            if value is not None:
+                torch.testing.assert_close(state[key].cpu(), value)
+
+
+def test_a_scaled_loss_as_gradscaler_has_it():
+    """Scale, unscale with a check for infinities, step or skip: the scale changes at each."""
+    module = torch.nn.Linear(4, 2).to("xla")
+
+    def scaled(x, scale):
+        return module(x).square().sum() * scale
+
+    def unscale(gradients, scale):
+        found = torch.stack([(~torch.isfinite(g)).any() for g in gradients]).any()
+        return [g / scale for g in gradients], found
+
+    run = torch.compile(scaled, backend="pjrt", fullgraph=True)
+    unscale = torch.compile(unscale, backend="pjrt", fullgraph=True)
+    x = torch.randn(3, 4)
+    for i in range(6):
+        scale = torch.tensor(2.0**i)
+        module.zero_grad()
+        value = x * (float("inf") if i == 3 else 1)
+        replays = replays_of(lambda v=value, s=scale: run(v.to("xla"), s).backward())
+        gradients = [p.grad for p in module.parameters()]
+        results, found = unscale(gradients, scale)
+        assert found.item() == (i == 3)
+        if i != 3:
+            twin = torch.nn.Linear(4, 2)
+            twin.load_state_dict({k: v.cpu() for k, v in module.state_dict().items()})
+            twin(x).square().sum().backward()
+            for mine, its in zip(results, twin.parameters(), strict=True):
+                torch.testing.assert_close(mine.cpu(), its.grad, rtol=1e-4, atol=1e-5)
+    assert replays == 2
+
+
+def test_autocast_is_replayed():
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).to("xla")
+
+    def forward(x):
+        with torch.autocast("xla", dtype=torch.bfloat16):
+            return module(module(x)).float().square().sum()  # each weight is cast once
+
+    run = torch.compile(forward, backend="pjrt", fullgraph=True)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    for _ in range(5):
+        x = torch.randn(4, 8).to("xla")
+        found = []
+        for function in (forward, run):
+            optimizer.zero_grad()
+            replays = replays_of(lambda f=function, x=x, found=found: found.append(f(x)))
+            found[-1].backward()
+            found.append([p.grad.cpu() for p in module.parameters()])
+        torch.testing.assert_close(found[2].detach().cpu(), found[0].detach().cpu())
+        torch.testing.assert_close(found[3], found[1], rtol=2e-2, atol=2e-2)
+        optimizer.step()  # and again after the weights were written
+    assert replays == 1
+
+
+def test_numbers_of_the_cpu_are_exact():
+    def function(x, n):
+        return x * n, (x / n).to(torch.bfloat16) * n, torch.pow(x, n), torch.where(x > n, x, n)
+
+    run = torch.compile(function, backend="pjrt", fullgraph=True)
+    x = torch.tensor([0.1, -2.0, 3.0, float("inf")])
+    for dtype in (torch.float64, torch.float32):
+        for value in (0.1, 3.0, -0.0, 0.0, float("nan"), float("inf"), 1e300):
+            if dtype == torch.float32 and value == 1e300:
+                continue
+            n = torch.tensor(value, dtype=dtype)
+            for mine, its in zip(run(x.to("xla"), n), function(x, n), strict=True):
+                torch.testing.assert_close(mine.cpu(), its, equal_nan=True)
+                numbers = ~its.isnan()  # the sign of what is none is nobody's
+                assert torch.equal(mine.cpu().signbit()[numbers], its.signbit()[numbers])

@@ -1,5 +1,6 @@
 """The backend: AOTAutograd's graphs, recorded through the operators of lazy mode, and replayed."""
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 
@@ -7,10 +8,11 @@ import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx.graph import _BoxedCodeGen
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import _C
-from . import fallbacks, placement, replayable
+from . import driver, fallbacks, native, placement, replayable, split
 from .options import Options
 
 
@@ -31,13 +33,15 @@ def pjrt(
     if device is not None and placement.uses_xla(graph_module, example_inputs):
         device = None
 
+    ours = driver.Ours()
+
     def compile_graph(
         graph: torch.fx.GraphModule, inputs: Sequence[object], results: int | None = None
     ) -> Callable[[list], object]:
         if device is not None:
             placement.move_to(graph, device, results)
         fallbacks.find(graph, allowed=chosen.fallback)
-        return _call_of(graph, chosen)
+        return _call_of(graph, chosen, results, ours)
 
     def compile_forward(graph: torch.fx.GraphModule, inputs: Sequence[object]):
         # What follows the results is kept for backward, and may stay where it is.
@@ -53,12 +57,34 @@ def pjrt(
             keep_inference_input_mutations=writes_inside,
         )(graph_module, example_inputs)
 
-    if not _needs_gradient(graph_module):
-        try:
-            return compile_joint(_refuse_to_partition, writes_inside=True)
-        except _HasBackward:
-            pass
-    return compile_joint(_partition, writes_inside=False)
+    def compile_all() -> Callable[..., object]:
+        if not _needs_gradient(graph_module):
+            try:
+                return compile_joint(_refuse_to_partition, writes_inside=True)
+            except _HasBackward:
+                pass
+        return compile_joint(_partition, writes_inside=False)
+
+    return _remembering_zero_copy(compile_all()) if _moves(graph_module) else compile_all()
+
+
+def _moves(graph_module: torch.fx.GraphModule) -> bool:
+    values = [node.meta.get("example_value") for node in graph_module.graph.nodes]
+    return len({tensor.device for tensor in replayable.tensors(values)}) > 1
+
+
+def _remembering_zero_copy(call: Callable[..., object]) -> Callable[..., object]:
+    """Gradients come back without a copy where the function was called so."""
+
+    @functools.wraps(call)
+    def remembering(*arguments):
+        results = call(*arguments)
+        if _C.zero_copy_wanted():
+            for result in replayable.tensors(results):
+                _C.remember_zero_copy(result)
+        return results
+
+    return remembering
 
 
 def _partition(joint: torch.fx.GraphModule, *arguments, **options):
@@ -105,11 +131,48 @@ def _needs_gradient(graph_module: torch.fx.GraphModule) -> bool:
     )
 
 
-def _call_of(graph: torch.fx.GraphModule, options: Options) -> Callable[[list], object]:
+def _call_of(
+    graph: torch.fx.GraphModule,
+    options: Options,
+    results: int | None = None,
+    ours: driver.Ours | None = None,
+) -> Callable[[list], object]:
     """The graph as a function that empties the list of its arguments, so that what it has read for
-    the last time can be donated."""
+    the last time can be donated. Parameters as of `driver.drive`."""
+    # Constants are real; what traces the graph while this is called is not.
+    with _disable_current_modes(), torch.no_grad():
+        try:
+            if (
+                split.upload_numbers(graph.graph)
+                or replayable.held_tensors(graph) is None
+                or any(map(fallbacks.falls_back, graph.graph.nodes))
+            ):
+                split.place_constants(graph)
+                steps = split.split(graph.graph, options.inductor)
+                part_of = functools.partial(_part_of, options)
+                return driver.drive(graph, steps, part_of, results, ours)
+        except split.CannotSplit:
+            pass
+        return _whole(graph, options)
+
+
+def _part_of(
+    options: Options, graph: torch.fx.GraphModule, part: split.Part
+) -> Callable[[list], object]:
+    if isinstance(part.place, torch.device):
+        return _whole(graph, options)
+    if options.inductor and part.place == split.NATIVE:
+        return native.compile_with_inductor(graph)
+    return _recorder(graph, options)
+
+
+def _whole(graph: torch.fx.GraphModule, options: Options) -> Callable[[list], object]:
+    """Records all operators of the graph, and replays that where it can."""
     held = replayable.held_tensors(graph)
+    return _C.CompiledGraph(_recorder(graph, options), held or (), held is not None)
+
+
+def _recorder(graph: torch.fx.GraphModule, options: Options) -> Callable[[list], object]:
     graph.graph.set_codegen(_BoxedCodeGen())
     graph.recompile()
-    record = graph.forward if options.fallback else fallbacks.refusing(graph.forward)
-    return _C.CompiledGraph(record, held or (), held is not None)
+    return graph.forward if options.fallback else fallbacks.refusing(graph.forward)

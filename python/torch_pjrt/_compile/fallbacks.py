@@ -2,11 +2,12 @@
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 
 from .. import _C, metrics
+from .replayable import devices
 
 _warned: set[str] = set()
 
@@ -17,7 +18,7 @@ def find(graph_module: torch.fx.GraphModule, allowed: bool) -> None:
         if not isinstance(module, torch.fx.GraphModule):
             continue
         for node in module.graph.nodes:
-            if not _falls_back(node):
+            if not falls_back(node):
                 continue
             name = node.target.name()
             if not allowed:
@@ -55,7 +56,8 @@ def refusing(call: Callable[[list], object]) -> Callable[[list], object]:
     return checked
 
 
-def _falls_back(node: torch.fx.Node) -> bool:
+def falls_back(node: torch.fx.Node) -> bool:
+    """Whether a node is an operator that has no lowering for the device of its tensors."""
     if not isinstance(node.target, torch._ops.OpOverload) or not _is_on_xla(node):
         return False
     schema = node.target._schema
@@ -63,19 +65,7 @@ def _falls_back(node: torch.fx.Node) -> bool:
 
 
 def _is_on_xla(node: torch.fx.Node) -> bool:
-    return any(
-        tensor.device.type == "xla"
-        for part in (node, *node.all_input_nodes)
-        for tensor in _tensors(part.meta.get("val"))
-    )
-
-
-def _tensors(value: object) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _tensors(part)
+    return any(device.type == "xla" for device in devices(node, *node.all_input_nodes))
 
 
 def _user_line(node: torch.fx.Node) -> str:

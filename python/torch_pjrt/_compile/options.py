@@ -9,10 +9,12 @@ import torch
 @dataclasses.dataclass(frozen=True)
 class Options:
     """`device`: the xla device on which a function runs that has no xla tensor; None leaves it
-    where its tensors are. `fallback`: whether operators without a lowering may run on the CPU."""
+    where its tensors are. `fallback`: whether operators without a lowering may run on the CPU.
+    `inductor`: whether parts on other devices than xla are compiled by Inductor."""
 
     device: torch.device | None = None
     fallback: bool = True
+    inductor: bool = False
 
     @staticmethod
     def read(options: Mapping[str, object] | None, mode: str | None) -> "Options":
@@ -31,11 +33,12 @@ class Options:
                 )
         if values.get("device") is not None:
             values["device"] = _xla_device(values["device"])
-        if not isinstance(values.get("fallback", True), bool):
-            raise ValueError(
-                "torch.compile with backend 'pjrt': option 'fallback' is a switch; got "
-                f"{values['fallback']!r}, expected True or False"
-            )
+        for name in ("fallback", "inductor"):
+            if not isinstance(values.get(name, True), bool):
+                raise ValueError(
+                    f"torch.compile with backend 'pjrt': option {name!r} is a switch; got "
+                    f"{values[name]!r}, expected True or False"
+                )
         return Options(**values)
 
 

@@ -4,9 +4,13 @@ After the move the values that the graph's metadata describes are on xla; its ar
 stay where the caller has them.
 """
 
+import weakref
 from collections.abc import Sequence
 
 import torch
+
+from .. import _C
+from .replayable import MOVED, attribute
 
 
 def uses_xla(graph_module: torch.fx.GraphModule, example_inputs: Sequence[object]) -> bool:
@@ -43,6 +47,8 @@ def make_on(graph_module: torch.fx.GraphModule, device: torch.device) -> None:
 
 
 def _make_on(node: torch.fx.Node, device: torch.device) -> None:
+    if node.op == "call_function" and not _is_write(node):
+        node.meta[MOVED] = device
     if not isinstance(node.target, torch._ops.OpOverload):
         return
     if not any(argument.name == "device" for argument in node.target._schema.arguments):
@@ -70,24 +76,25 @@ def _move_arguments(graph: torch.fx.Graph, device: torch.device) -> None:
             continue
         with place:
             moved = graph.call_function(moved_whole, (source, device))
-        moved.meta = dict(source.meta)
+        moved.meta = {**source.meta, MOVED: device}
+        if source.op == "get_attr":
+            moved.meta.setdefault("val", attribute(source))
         for user in readers:
             user.replace_input_with(source, moved)
 
 
 def _is_graph(node: torch.fx.Node) -> bool:
-    if node.op != "get_attr":
-        return False
-    value = node.graph.owning_module
-    for name in node.target.split("."):
-        value = getattr(value, name)
-    return not isinstance(value, torch.Tensor)
+    return node.op == "get_attr" and not isinstance(attribute(node), torch.Tensor)
 
 
 def _reads(user: torch.fx.Node, argument: torch.fx.Node) -> bool:
     """Not a result, and not a write, which is one to the caller's tensor."""
-    is_write = user.target is torch.ops.aten.copy_.default and user.args[0] is argument
-    return user.op != "output" and not is_write
+    return user.op != "output" and not (_is_write(user) and user.args[0] is argument)
+
+
+def _is_write(node: torch.fx.Node) -> bool:
+    """To the caller's tensor."""
+    return node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder"
 
 
 def _move_results(graph: torch.fx.Graph, results: int | None) -> None:
@@ -109,7 +116,7 @@ def _move_results(graph: torch.fx.Graph, results: int | None) -> None:
         for position, i in enumerate(places):
             value = values[i]
             values[i] = graph.call_function(_at, (moved, position))
-            values[i].meta = dict(value.meta)
+            values[i].meta = {key: kept for key, kept in value.meta.items() if key != MOVED}
     output.args = (tuple(values),)
 
 
@@ -157,3 +164,61 @@ def moved_together(tensors: list[torch.Tensor], devices: list[torch.device]) -> 
                 contents, tensors[i].shape, tensors[i].stride(), tensors[i].storage_offset()
             )
     return moved
+
+
+def number_on(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A 0-dim CPU tensor on a device."""
+    return tensor.to(device)
+
+
+# What runs between the parts of a graph.
+BETWEEN = {moved_whole, moved_together, number_on, _at}
+
+
+class Number:
+    """`number_on`, once for calls in a row with the same number."""
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._last: tuple[str, torch.Tensor] | None = None
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        number = repr(tensor.item())  # tells zeros apart, and takes one NaN for another
+        last = self._last
+        if last is None or last[0] != number:
+            self._last = last = (number, tensor.detach().to(self._device))
+        return last[1]
+
+
+class Borrowed:
+    """`moved_whole` of one argument as an explicit alias of its memory, where that can be had: for
+    a caller who waits, before the owner may write again, for all that reads it. The alias is kept
+    for the next call with the same tensor, whose contents it shows whoever writes them."""
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._last: tuple[weakref.ref, tuple, torch.Tensor] | None = None
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device == self._device:
+            return tensor
+        where = (_C.data_address(tensor), tensor.dtype, tensor.shape, tensor.stride())
+        last = self._last
+        if last is not None and last[0]() is tensor and last[1] == where:
+            return last[2]
+        moved, is_alias = _C.borrow(tensor.detach(), self._device)
+        if moved.stride() != tensor.stride():
+            return moved_whole(tensor, self._device)
+        if is_alias:
+            self._last = (weakref.ref(tensor, self._forget), where, moved)
+        return moved
+
+    def _forget(self, reference: weakref.ref) -> None:
+        last = self._last
+        if last is not None and last[0] is reference:
+            self._last = None
+
+
+def owned(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy of one that is borrowed."""
+    return tensor.clone() if _C.is_borrowed(tensor) else tensor

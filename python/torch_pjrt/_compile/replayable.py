@@ -1,16 +1,19 @@
-"""Tells of a graph whether a call of it is a function of its arguments on one xla device."""
+"""Tells of a node of AOTAutograd's graph where its values are, and whether it only computes."""
 
 import operator
+from collections.abc import Iterator
 
 import torch
 
-_SCALARS = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool, type(None))
+_SCALARS = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
 _SIZES = {
     torch.ops.aten.sym_size.int,
     torch.ops.aten.sym_stride.int,
     torch.ops.aten.sym_numel.default,
     torch.ops.aten.sym_storage_offset.default,
 }
+# Of a node that was moved after its metadata was made: where it is now.
+MOVED = "torch_pjrt_device"
 
 
 def held_tensors(graph_module: torch.fx.GraphModule) -> tuple[torch.Tensor, ...] | None:
@@ -18,48 +21,61 @@ def held_tensors(graph_module: torch.fx.GraphModule) -> tuple[torch.Tensor, ...]
     more than compute on one xla device from what it is given: read a value, call Python code, use a
     generator of its own."""
     held = []
+    if len(devices(*graph_module.graph.nodes)) > 1:
+        return None
     for node in graph_module.graph.nodes:
         if node.op == "get_attr":
-            value = operator.attrgetter(node.target)(graph_module)
+            value = attribute(node)
             if not isinstance(value, torch.Tensor):
                 return None
             held.append(value)
-        if node.op != "output" and not _is_on_xla(node):
+        if node.op not in ("output", "get_attr") and not _is_on_xla(node):
             return None
-        if node.op == "call_function" and not _computes(node):
+        if node.op == "call_function" and not is_size(node) and not computes(node):
             return None
         if node.op in ("call_module", "call_method"):
             return None
     return tuple(held)
 
 
-def _is_on_xla(node: torch.fx.Node) -> bool:
-    value = node.meta.get("val")
-    if node.op == "get_attr" or value is None:
-        # A lifted constant has no description of its own here; its own device counts.
-        return True
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return all(
-        v.device.type == "xla" or (v.device.type == "cpu" and v.dim() == 0)
-        if isinstance(v, torch.Tensor)
-        else isinstance(v, _SCALARS)
-        for v in values
-    )
+def attribute(node: torch.fx.Node) -> object:
+    """What a `get_attr` node reads."""
+    return operator.attrgetter(node.target)(node.graph.owning_module)
 
 
-def _is_only_on_xla(node: torch.fx.Node) -> bool:
-    value = node.meta.get("val")
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return all(isinstance(v, torch.Tensor) and v.device.type == "xla" for v in values)
+def tensors(value: object) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from tensors(part)
 
 
-def _computes(node: torch.fx.Node) -> bool:
+def devices(*nodes: torch.fx.Node, numbers: bool = False) -> set[torch.device]:
+    """Where the nodes' tensors are; those of 0-dim CPU tensors, which may be used everywhere, only
+    with `numbers`."""
+    found = set()
+    for node in nodes:
+        value = attribute(node) if node.op == "get_attr" else node.meta.get("val")
+        for tensor in tensors(value):
+            device = node.meta.get(MOVED) or tensor.device
+            if numbers or device.type != "cpu" or tensor.dim() > 0:
+                found.add(device)
+    return found
+
+
+def is_size(node: torch.fx.Node) -> bool:
+    """Whether a node computes numbers of the program from sizes and other such numbers."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target in _SIZES
+    return isinstance(node.meta.get("val"), _SCALARS)
+
+
+def computes(node: torch.fx.Node) -> bool:
+    """Whether a node computes tensors from what it is given, and does nothing else."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
-        # Arithmetic of sizes, and taking apart what an operator returned.
-        return target is operator.getitem or isinstance(node.meta.get("val"), _SCALARS[:-1])
-    if target in _SIZES:
-        return True
+        return target is operator.getitem  # takes apart what an operator returned
     if target.namespace not in ("aten", "prims"):
         return False
     if any(isinstance(value, torch.Generator) for value in node.kwargs.values()):
@@ -71,3 +87,15 @@ def _computes(node: torch.fx.Node) -> bool:
     return bool(returns) and all(
         part.type.kind() in ("TensorType", "ListType", "OptionalType") for part in returns
     )
+
+
+def _is_on_xla(node: torch.fx.Node) -> bool:
+    value = node.meta.get("val")
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return all(isinstance(v, (torch.Tensor, *_SCALARS, type(None))) for v in values) and all(
+        device.type == "xla" for device in devices(node)
+    )
+
+
+def _is_only_on_xla(node: torch.fx.Node) -> bool:
+    return all(device.type == "xla" for device in devices(node, numbers=True))

@@ -1,0 +1,57 @@
+"""The first call of the compiled transformer, forward and backward, in a process of its own.
+bench/compile.py starts it.
+
+    python bench/first_call_worker.py BACKEND
+
+Prints seconds of the first and of the second call as JSON, by the clock and of the processor.
+BACKEND is one that torch.compile knows, or "nothing": AOTAutograd's graphs, run as they are. It and
+Inductor run on the CPU.
+"""
+
+import json
+import sys
+import time
+
+
+def main(backend: str) -> None:
+    import torch
+    import torch._dynamo
+
+    import torch_pjrt  # noqa: F401
+    from workloads import transformer_torch
+
+    torch.ones(2, device="xla").cpu()  # the client is there
+    device = torch.device("xla" if backend == "pjrt" else "cpu")
+    chosen = nothing() if backend == "nothing" else backend
+    loss = transformer_torch.loss(device, backend=chosen)
+    times = {}
+    for call in ("first", "second"):
+        start, processor_start = time.perf_counter(), processor_seconds()
+        value = loss()
+        value.backward()
+        value.item()
+        torch.xla.synchronize()
+        times[call] = time.perf_counter() - start
+        times[f"{call}, processor"] = processor_seconds() - processor_start
+    print(json.dumps(times))
+
+
+def processor_seconds() -> float:
+    """Of this process and of those that it has waited for, such as compilers."""
+    import os
+
+    return sum(os.times()[:4])
+
+
+def nothing():
+    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    return aot_autograd(
+        fw_compiler=lambda graph, inputs: make_boxed_func(graph.forward),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
