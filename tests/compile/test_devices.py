@@ -387,3 +387,29 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert problems == []
+
+
+def test_inductor_with_sizes_strides_and_writes():
+    def function(x, y):
+        a = torch.sin(x) * x.shape[0]
+        b = torch.relu(a.cpu().t()) + y[:, : x.shape[0]]
+        y.mul_(2)
+        return b.to(x.device) + a.t(), b, y.t()
+
+    run = compiled(function, dynamic=True, options={"inductor": True})
+    for n in (3, 4, 5, 3, 4):
+        x, y = torch.randn(n, 2), torch.randn(2, n + 2)
+        mine = y.clone()
+        expected, results = function(x, y), run(x.to("xla"), mine)
+        for actual, its in zip([*results, mine], [*expected, y], strict=True):
+            assert actual.stride() == its.stride()
+            torch.testing.assert_close(actual.cpu(), its)
+
+
+def test_inductor_compiles_a_function_without_xla():
+    from torch._dynamo.utils import counters
+
+    run = compiled(lambda x: torch.sin(x) + 1, options={"inductor": True})
+    misses = counters["inductor"].copy()
+    torch.testing.assert_close(run(torch.ones(3)), torch.sin(torch.ones(3)) + 1)
+    assert counters["inductor"] != misses

@@ -55,9 +55,9 @@ def split(graph: torch.fx.Graph, separate_mixed: bool) -> list[Step]:
     steps = [node for node in graph.nodes if places.get(node, _NUMBER) != _NUMBER]
     needed = _order(steps, set(steps))
     first = list(dict.fromkeys(places[node] for node in steps if places[node] != _BETWEEN))
-    if not any(isinstance(place, torch.device) for place in first):
+    if not separate_mixed and not any(isinstance(place, torch.device) for place in first):
         raise CannotSplit
-    orders = [_schedule(steps, places, needed, place) for place in first]
+    orders = [_schedule(steps, places, needed, place) for place in first or [None]]
     order = _delay_exports(min(orders, key=_count_parts), needed)
     for step in order:
         if isinstance(step, Part):
@@ -265,7 +265,7 @@ def _schedule(
     steps: Sequence[Node],
     places: dict[Node, torch.device | str],
     needed: dict[Node, set[Node]],
-    place: torch.device | str,
+    place: torch.device | str | None,
 ) -> list[Step]:
     """Each part takes all that can run there, then comes the turn of the place that can do most."""
     order: list[Step] = []
