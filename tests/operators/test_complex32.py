@@ -30,6 +30,10 @@ def test_arithmetic_rounds_each_time(operator):
     torch.testing.assert_close(got, expected, rtol=1e-3, atol=0, equal_nan=True)
 
 
+def test_from_parts():
+    compare(torch.complex, torch.tensor([1.1, -0.0, 6e4]).half(), torch.rand(2, 1).half())
+
+
 def test_views_see_the_same_bytes():
     compare(lambda x: (x.real, x.imag, torch.view_as_real(x)), A[:4])
     compare(lambda x: (x.view(torch.int32), x.reshape(2, 3).t(), x[::2]), A)

@@ -11,7 +11,9 @@ using Builder = StableHloBuilder;
 template <auto kBody>
 void emit_parts(Emission& e) {
   const auto whole = [&](size_t i) {
-    return e.builder().broadcast_to(e.operand(i), e.result_type().dimensions);
+    StableHloBuilder& b = e.builder();
+    const Operand part = b.convert(e.operand(i), compute_type(e.operand(i).element()));
+    return b.broadcast_to(part, e.result_type().dimensions);
   };
   e.result(kBody(e.builder(), whole(0), whole(1)));
 }
