@@ -314,6 +314,7 @@ void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking
     return;
   }
   if (source.device().is_xla()) {
+    at::assert_no_partial_overlap(dst, source);
     if (&executor_of(source) != &executor_of(dst)) return copy_between_devices(source, dst);
     return write(dst, cast_value(src, dst.scalar_type(), dst.sizes()));
   }

@@ -67,6 +67,7 @@ std::vector<at::Tensor> Record::results(at::ArrayRef<Result> results) {
 
 const at::Tensor& Record::write_to(const at::Tensor& tensor) {
   at::assert_no_internal_overlap(tensor);
+  for (const at::Tensor& operand : tensors_) at::assert_no_partial_overlap(tensor, operand);
   write(tensor, value_result(tensor.scalar_type(), tensor.sizes()));
   return tensor;
 }

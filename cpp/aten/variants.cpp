@@ -1,11 +1,13 @@
 #include "aten/variants.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/native/Resize.h>
 
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "aten/cpu_fallback.h"
@@ -33,6 +35,50 @@ void store(const at::Tensor& target, const at::Tensor& result, bool is_out) {
   target.copy_(result);
 }
 
+// Operators that read their inputs while they write `out`, and so refuse to share elements at all.
+bool shares_nothing(const OperatorHandle& op) {
+  static const std::unordered_set<std::string> names{
+      "aten::cat",  "aten::cross",         "aten::gather", "aten::index_select", "aten::kthvalue",
+      "aten::take", "aten::masked_select", "aten::sort"};
+  return names.contains(op.operator_name().name);
+}
+
+// Whether the CPU refuses a target that an input sees a part of. Where it does not, reductions and
+// factorisations have their results before they write.
+bool refuses_partial_overlap(const OperatorHandle& op, bool is_out) {
+  static const std::unordered_set<std::string> names{
+      "aten::addmm",   "aten::addmv",      "aten::addbmm",      "aten::addr",
+      "aten::baddbmm", "aten::cumsum",     "aten::cumprod",     "aten::logcumsumexp",
+      "aten::renorm",  "aten::scatter",    "aten::scatter_add", "aten::scatter_reduce",
+      "aten::where",   "aten::index_copy", "aten::index_add",   "aten::index_reduce"};
+  return !is_out || op.hasTag(at::Tag::pointwise) || names.contains(op.operator_name().name);
+}
+
+void check_overlap(const OperatorHandle& op, const at::Tensor& target, const at::Tensor& input,
+                   bool is_out) {
+  if (!input.defined() || !input.device().is_xla() || !target.device().is_xla()) return;
+  if (is_out && shares_nothing(op)) {
+    at::assert_no_overlap(target, input);
+  } else if (refuses_partial_overlap(op, is_out)) {
+    at::assert_no_partial_overlap(target, input);
+  }
+}
+
+void check_overlaps(const OperatorHandle& op, const std::vector<at::Tensor>& targets,
+                    const Stack& inputs, bool is_out) {
+  for (const at::Tensor& target : targets) {
+    for (const c10::IValue& input : inputs) {
+      if (input.isTensor()) {
+        check_overlap(op, target, input.toTensor(), is_out);
+      } else if (input.isTensorList()) {
+        for (const at::Tensor& part : input.toTensorVector()) {
+          check_overlap(op, target, part, is_out);
+        }
+      }
+    }
+  }
+}
+
 void call_twin(const OperatorHandle& op, const OperatorHandle& twin, Stack* stack) {
   const auto& arguments = op.schema().arguments();
   const bool is_out = op.schema().arguments().back().is_out();
@@ -43,6 +89,7 @@ void call_twin(const OperatorHandle& op, const OperatorHandle& twin, Stack* stac
     if (is_written(arguments[i])) targets.push_back(inputs[i].toTensor());
     if (!arguments[i].is_out()) call.push_back(inputs[i]);
   }
+  check_overlaps(op, targets, call, is_out);
   twin.callBoxed(call);
   for (size_t i = 0; i < targets.size(); ++i) {
     store(targets[i], call[i].toTensor(), is_out);

@@ -211,6 +211,12 @@ at::Tensor& silu_(at::Tensor& self) {
   return unary_<kSilu, kSame>(self);
 }
 
+at::Tensor softshrink(const at::Tensor& self, const at::Scalar& lambda) {
+  TORCH_CHECK(lambda.toDouble() >= 0, "lambda must be greater or equal to 0, but found to be ",
+              lambda.toDouble(), ".");
+  return with_number<kSoftshrink>(self, lambda);
+}
+
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   ROW("relu", relu);
   ROW("gelu", gelu);
@@ -222,7 +228,7 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   ROW_OF("hardsigmoid", plain, kHardsigmoid);
   ROW_OF("hardswish", plain, kHardswish);
   ROW_OF("leaky_relu", with_number, kLeakyRelu);
-  m.impl("softshrink", TORCH_FN(with_number<kSoftshrink>));
+  m.impl("softshrink", TORCH_FN(softshrink));
   m.impl("hardshrink", TORCH_FN(with_number<kHardshrink>));
   m.impl("threshold", TORCH_FN(threshold));
   m.impl("softplus", TORCH_FN(softplus));
