@@ -296,3 +296,11 @@ def test_embedding_bag_refuses_sparse_gradients_in_backward():
     bags = F.embedding_bag(index.to("xla"), weight.to("xla").requires_grad_(), sparse=True)
     with pytest.raises(NotImplementedError, match="sparse"):
         bags.sum().backward()
+
+
+@pytest.mark.parametrize("device", ["cpu", "xla"])
+def test_a_uint8_mask_warns(device):
+    mask = MASK.to(torch.uint8).to(device)
+    with pytest.warns(UserWarning, match="indexing with dtype torch.uint8 is now deprecated"):
+        seen = FLOATING[:, :, 0].to(device)[mask]
+    assert seen.cpu().equal(FLOATING[:, :, 0][MASK])
