@@ -37,9 +37,9 @@ void store(const at::Tensor& target, const at::Tensor& result, bool is_out) {
 
 // Operators that read their inputs while they write `out`, and so refuse to share elements at all.
 bool shares_nothing(const OperatorHandle& op) {
-  static const std::unordered_set<std::string> names{
-      "aten::cat",  "aten::cross",         "aten::gather", "aten::index_select", "aten::kthvalue",
-      "aten::take", "aten::masked_select", "aten::sort"};
+  static const std::unordered_set<std::string> names{"aten::cat",          "aten::gather",
+                                                     "aten::index_select", "aten::kthvalue",
+                                                     "aten::linalg_cross", "aten::take"};
   return names.contains(op.operator_name().name);
 }
 
@@ -47,10 +47,9 @@ bool shares_nothing(const OperatorHandle& op) {
 // factorisations have their results before they write.
 bool refuses_partial_overlap(const OperatorHandle& op, bool is_out) {
   static const std::unordered_set<std::string> names{
-      "aten::addmm",   "aten::addmv",      "aten::addbmm",      "aten::addr",
-      "aten::baddbmm", "aten::cumsum",     "aten::cumprod",     "aten::logcumsumexp",
-      "aten::renorm",  "aten::scatter",    "aten::scatter_add", "aten::scatter_reduce",
-      "aten::where",   "aten::index_copy", "aten::index_add",   "aten::index_reduce"};
+      "aten::cumsum",  "aten::cumprod",     "aten::logcumsumexp",   "aten::renorm",
+      "aten::scatter", "aten::scatter_add", "aten::scatter_reduce", "aten::sort",
+      "aten::where",   "aten::index_copy",  "aten::index_add",      "aten::index_reduce"};
   return !is_out || op.hasTag(at::Tag::pointwise) || names.contains(op.operator_name().name);
 }
 

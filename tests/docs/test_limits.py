@@ -244,5 +244,14 @@ def test_matrix_exponential_of_short_floats():
         assert torch.equal(result.cpu(), torch.eye(2, dtype=dtype))
 
 
+@limit("`out=` of another dtype")
+def test_out_of_another_dtype():
+    x, wide = torch.ones(2, 2), torch.empty(2, 2, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="out tensor to have dtype"):
+        torch.mm(x, x, out=wide)
+    result = torch.mm(x.to("xla"), x.to("xla"), out=wide.to("xla"))
+    assert result.cpu().equal(torch.full_like(wide, 2))
+
+
 def test_every_row_of_the_page_is_tested():
     assert ROWS == TESTED

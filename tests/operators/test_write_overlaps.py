@@ -27,22 +27,19 @@ REFUSED = {
     "add out": lambda x: torch.add(x[:-1], 1, out=x[1:]),
     "where out": lambda x: torch.where(x[:-1] > 2, x[:-1], x[:-1], out=x[1:]),
     "cumsum out": lambda x: torch.cumsum(x[:-1], 0, out=x[1:]),
-    "addmm out": lambda x: torch.addmm(
-        x[:4].view(2, 2), torch.ones_like(x[:4]).view(2, 2), x[:4].view(2, 2),
-        out=x[2:].view(2, 2),
-    ),
     "take out": lambda x: torch.take(x, index(x, 5, 4), out=x[:2]),
     "gather out": lambda x: torch.gather(x, 0, index(x, 5, 4), out=x[:2]),
+    "cross out": lambda x: torch.linalg.cross(x[:3], x[3:], out=x[:3]),
     "cat out": lambda x: torch.cat([x[:2], x[4:]], out=x[:4]),
-    "masked_select out": lambda x: torch.masked_select(x, x > 2, out=x[:4]),
-}  # fmt: skip
+}
 
 ALLOWED = {
     "add_ itself": lambda x: x.add_(x),
     "add_ beside": lambda x: x[3:].add_(x[:3]),
     "add_ between": lambda x: x[::2].add_(x[1::2]),
     "exp out itself": lambda x: torch.exp(x, out=x),
-    "sum out a part": lambda x: torch.sum(x, 0, out=x[0]),
+    "sort out itself": lambda x: torch.sort(x, out=(x, index(x, 0)[:0]))[0],
+    "cumsum out itself": lambda x: torch.cumsum(x, 0, out=x),
     "copy_ itself": lambda x: x.copy_(x),
     "mul_ by an element": lambda x: x[1:].mul_(x[0]),
 }
