@@ -244,7 +244,7 @@ def test_matrix_exponential_of_short_floats():
         assert torch.equal(result.cpu(), torch.eye(2, dtype=dtype))
 
 
-@limit("`out=` of another dtype")
+@limit("out= of another dtype")
 def test_out_of_another_dtype():
     x, wide = torch.ones(2, 2), torch.empty(2, 2, dtype=torch.float64)
     with pytest.raises(RuntimeError, match="out tensor to have dtype"):

@@ -28,8 +28,9 @@ std::vector<at::Tensor> expand_masks(const at::Tensor& self,
       continue;
     }
     if (index.scalar_type() == at::kByte) {
-      TORCH_WARN("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool ",
-                 "instead.");
+      TORCH_WARN(
+          "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool ",
+          "instead.");
     }
     for (int64_t d = 0; d < index.dim(); ++d) {
       const int64_t target = static_cast<int64_t>(expanded.size()) + d;
