@@ -10,6 +10,7 @@ import torch
 import torch_pjrt
 from compiled_agreement import bytes_copied, counted, replays_of
 from torch_pjrt import _C
+from torch_pjrt._compile import fallbacks
 
 
 def compiled(function, **options):
@@ -195,7 +196,8 @@ def without_lowering(x):
     return torch.linalg.eigvals(x).abs().sum()
 
 
-def test_a_fallback_is_counted_and_warned_of_once():
+def test_a_fallback_is_counted_and_warned_of_once(monkeypatch):
+    monkeypatch.setattr(fallbacks, "_warned", set())  # once a process
     torch_pjrt.metrics.reset()
     x = torch.randn(3, 3)
     with pytest.warns(UserWarning, match="eig.*without_lowering"):
