@@ -30,6 +30,7 @@ TORCH_LIBRARY_IMPL(_, AutocastXLA, m) { m.fallback(torch::CppFunction::makeFallt
   KERNEL_DIFFERENT_REDISPATCH_SIGNATURE(c10::DeviceType::XLA, __VA_ARGS__)
 
 TORCH_LIBRARY_IMPL(aten, AutocastXLA, m) {
+  using namespace at;  // the lists of PyTorch before 2.13 have names of it
   AT_FORALL_LOWER_PRECISION_FP(TORCH_PJRT_LOWER)
   AT_FORALL_FP32(TORCH_PJRT_FP32)
   AT_FORALL_FP32_SET_OPT_DTYPE(TORCH_PJRT_FP32_DTYPE)

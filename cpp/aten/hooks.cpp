@@ -8,6 +8,9 @@
 namespace torch_xla::detail {
 
 struct XLAHooks final : public at::XLAHooksInterface {
+  XLAHooks() = default;
+  explicit XLAHooks(const at::XLAHooksArgs&) {}  // PyTorch before 2.13 passes them, empty
+
   bool hasXLA() const override { return true; }
   void init() const override {}
   bool isBuilt() const override { return true; }

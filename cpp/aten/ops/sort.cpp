@@ -26,18 +26,16 @@ constexpr Operator kSort{"aten::sort", [](Emission& e) {
                          }};
 
 // The greatest, quicker than by sorting all. XLA CPU does it for f32 along the last of two
-// dimensions, and takes equal elements in the order of their places; +0 is before -0.
+// dimensions, and takes equal elements in the order of their places, but +0 before -0.
 std::pair<Operand, Operand> greatest(Builder& b, Operand x, int64_t dim, int64_t count) {
   const Operand rows = b.swap_dimensions(x, dim, -1);
   graph::Dimensions sizes = rows.dimensions();
   const Operand flat = b.reshape(b.convert(rows, ElementType::kF32),
                                  {x.type().element_count() / sizes.back(), sizes.back()});
   sizes.back() = count;
-  const auto [values, places] = b.top_k(flat, count);
-  const auto finished = [&](Operand found, ElementType element) {
-    return b.swap_dimensions(b.reshape(b.convert(found, element), sizes), dim, -1);
-  };
-  return {finished(values, x.element()), finished(places, graph::held(ElementType::kS64))};
+  const Operand found = b.top_k(b.select(b.equal(flat, 0), 0, flat), count).second;
+  const Operand places = b.swap_dimensions(b.reshape(found, sizes), dim, -1);
+  return {b.gather_elements(x, places, dim), b.convert(places, graph::held(ElementType::kS64))};
 }
 
 bool is_exact_in_f32(ElementType element) {
