@@ -3,11 +3,17 @@
 import contextlib
 import gc
 
+import pytest
 import torch
 
 import torch_pjrt
 from torch_pjrt import _C
 
+# docs/zero_copy.md, "Older PyTorch", says what is different before.
+since_2_13 = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
+    reason="PyTorch tells only its own copy-on-write of a first write",
+)
 LARGE = 1 << 16  # elements, of which PyTorch shares the work among threads
 
 

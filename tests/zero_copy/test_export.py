@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import torch_pjrt
-from sharing import LARGE, address, count, counted, live_aliases
+from sharing import LARGE, address, count, counted, live_aliases, since_2_13
 from subprocess_support import output_of, run
 
 
@@ -119,6 +119,7 @@ def test_views_taken_before_and_after():
     assert torch.equal(x.cpu(), torch.tensor([3.0, 0.0]).repeat_interleave(LARGE // 2))
 
 
+@since_2_13
 def test_the_last_reader_is_written_in_place():
     y = (values().to("xla") + 1).cpu()
     torch_pjrt.sync()
@@ -279,6 +280,7 @@ def test_many_threads_write_their_own():
     assert torch.equal(x.cpu(), values(1 << 20))
 
 
+@since_2_13
 def test_threads_that_write_one_tensor_at_once():
     x = values(1 << 20).to("xla")
     for _ in range(5):
@@ -299,6 +301,7 @@ def test_threads_that_write_one_tensor_at_once():
     assert torch.equal(x.cpu(), values(1 << 20))
 
 
+@since_2_13
 def test_references_go_back_to_zero():
     start, buffers = live_aliases(), count("pjrt.live_buffers")
     x = values().to("xla")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import torch_pjrt
-from sharing import LARGE, address, count, counted, live_aliases
+from sharing import LARGE, address, count, counted, live_aliases, since_2_13
 from subprocess_support import output_of, run
 from torch_pjrt import zero_copy
 
@@ -220,6 +220,7 @@ def test_there_and_back_again_without_a_copy_or_an_option():
     assert torch.equal(a.cpu(), (values() + 1).view(torch.int32).reshape(4, -1))
 
 
+@since_2_13
 def test_memory_that_an_export_wrote_can_be_imported():
     x = values().to("xla")
     y = x.cpu().add_(1)
