@@ -12,7 +12,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from .. import _C
 from . import placement, split
-from .replayable import attribute, devices
+from .replayable import attribute, devices, is_only_on_xla, is_write
 from .split import Part, Step
 
 CompilePart = Callable[[GraphModule, Part], Callable[[list], object]]
@@ -54,13 +54,13 @@ class Borders:
         outputs = list(graph.output_node().args[0])
         results = len(outputs) if results is None else results
         self._roots = split.roots(graph)
-        self._made = {
+        natively = [
             node
             for step in steps
             if isinstance(step, Part) and not isinstance(step.place, torch.device)
             for node in step.nodes
-            if _is_made_by(node)
-        }
+        ]
+        self._made = set(filter(_is_made_by, natively))
         self._made.update(
             node for node in graph.nodes if node.op == "placeholder" and node.name in ours.names
         )
@@ -72,13 +72,7 @@ class Borders:
             if getattr(node.target, "namespace", "aten") not in ("aten", "prims")
             for source in node.all_input_nodes
         )
-        self._read_natively = {
-            source
-            for step in steps
-            if isinstance(step, Part) and not isinstance(step.place, torch.device)
-            for node in step.nodes
-            for source in node.all_input_nodes
-        }
+        self._read_natively = {source for node in natively for source in node.all_input_nodes}
         self._outputs, self._results = outputs, results
         for node in outputs[results:]:
             if self.is_ours(node) and not self._roots[node] & self._given_away:
@@ -100,31 +94,21 @@ class Borders:
         leaves = any(
             isinstance(value, Node) and node in self._roots[value] for value in self._outputs
         )
-        is_written = any(
-            split.is_write(user) and user.args[0] is argument for user in argument.users
-        )
+        is_written = any(is_write(user) and user.args[0] is argument for user in argument.users)
         return argument.op == "placeholder" and not leaves and not is_written
 
     def kept(self) -> list[Node]:
         """What is kept on xla for backward."""
-        return [
-            node
-            for node in dict.fromkeys(self._outputs[self._results :])
-            if isinstance(node, Node) and any(d.type == "xla" for d in devices(node, numbers=True))
-        ]
+        return _with_tensors(self._outputs[self._results :], on_xla=True)
 
     def given_away(self) -> list[Node]:
         """The caller's results that are not on xla."""
-        return [
-            node
-            for node in dict.fromkeys(self._outputs[: self._results])
-            if isinstance(node, Node) and any(d.type != "xla" for d in devices(node, numbers=True))
-        ]
+        return _with_tensors(self._outputs[: self._results], on_xla=False)
 
     def is_unwritten(self, move: Node) -> bool:
         """Whether nobody can write what a move shares."""
         source = move.args[0]
-        if all(device.type == "xla" for device in devices(source, numbers=True)):
+        if is_only_on_xla(source):
             # The caller's part is made copy-on-write when it is given away.
             return not self._roots[move] & self._seen_by_others
         known = self._roots[source]
@@ -133,6 +117,16 @@ class Borders:
 
     def _roots_of(self, nodes: Iterable[object]) -> set[Node]:
         return {root for node in nodes if isinstance(node, Node) for root in self._roots[node]}
+
+
+def _with_tensors(values: Iterable[object], on_xla: bool) -> list[Node]:
+    """The nodes, each once, that have tensors on xla, or elsewhere."""
+    return [
+        node
+        for node in dict.fromkeys(values)
+        if isinstance(node, Node)
+        and any((device.type == "xla") == on_xla for device in devices(node, numbers=True))
+    ]
 
 
 def _is_made_by(node: Node) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from .. import _C
-from .replayable import MOVED, attribute
+from .replayable import MOVED, attribute, is_write
 
 
 def uses_xla(graph_module: torch.fx.GraphModule, example_inputs: Sequence[object]) -> bool:
@@ -47,7 +47,7 @@ def make_on(graph_module: torch.fx.GraphModule, device: torch.device) -> None:
 
 
 def _make_on(node: torch.fx.Node, device: torch.device) -> None:
-    if node.op == "call_function" and not _is_write(node):
+    if node.op == "call_function" and not is_write(node):
         node.meta[MOVED] = device
     if not isinstance(node.target, torch._ops.OpOverload):
         return
@@ -89,12 +89,7 @@ def _is_graph(node: torch.fx.Node) -> bool:
 
 def _reads(user: torch.fx.Node, argument: torch.fx.Node) -> bool:
     """Not a result, and not a write, which is one to the caller's tensor."""
-    return user.op != "output" and not (_is_write(user) and user.args[0] is argument)
-
-
-def _is_write(node: torch.fx.Node) -> bool:
-    """To the caller's tensor."""
-    return node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder"
+    return user.op != "output" and not (is_write(user) and user.args[0] is argument)
 
 
 def _move_results(graph: torch.fx.Graph, results: int | None) -> None:

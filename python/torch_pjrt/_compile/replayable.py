@@ -80,13 +80,18 @@ def computes(node: torch.fx.Node) -> bool:
         return False
     if any(isinstance(value, torch.Generator) for value in node.kwargs.values()):
         return False
-    if torch.Tag.nondeterministic_seeded in target.tags and not _is_only_on_xla(node):
+    if torch.Tag.nondeterministic_seeded in target.tags and not is_only_on_xla(node):
         return False  # another stream of random numbers than xla's
     # What returns no tensor reads one, or acts otherwise.
     returns = target._schema.returns
     return bool(returns) and all(
         part.type.kind() in ("TensorType", "ListType", "OptionalType") for part in returns
     )
+
+
+def is_write(node: torch.fx.Node) -> bool:
+    """Whether a node writes one of the graph's arguments, which is the caller's tensor."""
+    return node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder"
 
 
 def _is_on_xla(node: torch.fx.Node) -> bool:
@@ -97,5 +102,6 @@ def _is_on_xla(node: torch.fx.Node) -> bool:
     )
 
 
-def _is_only_on_xla(node: torch.fx.Node) -> bool:
+def is_only_on_xla(node: torch.fx.Node) -> bool:
+    """Whether all of a node's tensors are on xla."""
     return all(device.type == "xla" for device in devices(node, numbers=True))

@@ -14,7 +14,16 @@ import torch
 from torch.fx import Node
 
 from . import fallbacks, placement
-from .replayable import MOVED, attribute, computes, devices, is_size, tensors
+from .replayable import (
+    MOVED,
+    attribute,
+    computes,
+    devices,
+    is_only_on_xla,
+    is_size,
+    is_write,
+    tensors,
+)
 
 # Places of operators besides xla devices. MIXED ones have an xla tensor as well, or draw random
 # numbers.
@@ -23,7 +32,6 @@ _BETWEEN, _NUMBER = "between", "number"
 
 # Operators that may return their argument, though their schema does not say so.
 _UNANNOTATED_VIEWS = {torch.ops.aten._unsafe_view.default}
-_COPY = torch.ops.aten.copy_.default
 # Operators that write what their schema says they only read.
 _SECRET_WRITERS = {
     torch.ops.aten.native_batch_norm.default,
@@ -205,10 +213,6 @@ def _is_random(node: Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
-def is_write(node: Node) -> bool:
-    return node.target is _COPY and node.args[0].op == "placeholder"
-
-
 def _is_barrier(node: Node) -> bool:
     """May do what its schema does not say."""
     target = node.target
@@ -317,7 +321,7 @@ def _delay_exports(order: Sequence[Step], needed: dict[Node, set[Node]]) -> list
 
 
 def _is_export(node: Node) -> bool:
-    return is_move(node) and all(d.type == "xla" for d in devices(node.args[0], numbers=True))
+    return is_move(node) and is_only_on_xla(node.args[0])
 
 
 def _depends(step: Step, on: Node, needed: dict[Node, set[Node]]) -> bool:
