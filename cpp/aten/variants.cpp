@@ -53,27 +53,22 @@ bool refuses_partial_overlap(const OperatorHandle& op, bool is_out) {
   return !is_out || op.hasTag(at::Tag::pointwise) || names.contains(op.operator_name().name);
 }
 
-void check_overlap(const OperatorHandle& op, const at::Tensor& target, const at::Tensor& input,
-                   bool is_out) {
-  if (!input.defined() || !input.device().is_xla() || !target.device().is_xla()) return;
-  if (is_out && shares_nothing(op)) {
-    at::assert_no_overlap(target, input);
-  } else if (refuses_partial_overlap(op, is_out)) {
-    at::assert_no_partial_overlap(target, input);
-  }
-}
-
 void check_overlaps(const OperatorHandle& op, const std::vector<at::Tensor>& targets,
                     const Stack& inputs, bool is_out) {
-  for (const at::Tensor& target : targets) {
-    for (const c10::IValue& input : inputs) {
-      if (input.isTensor()) {
-        check_overlap(op, target, input.toTensor(), is_out);
-      } else if (input.isTensorList()) {
-        for (const at::Tensor& part : input.toTensorVector()) {
-          check_overlap(op, target, part, is_out);
-        }
-      }
+  const bool none = is_out && shares_nothing(op);
+  if (!none && !refuses_partial_overlap(op, is_out)) return;
+  const auto check = [&](const at::Tensor& input) {
+    if (!input.defined() || !input.device().is_xla()) return;
+    for (const at::Tensor& target : targets) {
+      if (!target.device().is_xla()) continue;
+      none ? at::assert_no_overlap(target, input) : at::assert_no_partial_overlap(target, input);
+    }
+  };
+  for (const c10::IValue& input : inputs) {
+    if (input.isTensor()) {
+      check(input.toTensor());
+    } else if (input.isTensorList()) {
+      for (const at::Tensor& part : input.toTensorVector()) check(part);
     }
   }
 }
