@@ -1,7 +1,7 @@
 """Functions of tensors on several devices: split by device, so that what runs on xla is replayed,
 and what crosses a border is shared where nobody can notice."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -370,23 +370,15 @@ def test_threads():
     run = compiled(back_and_forth)
     x, y = torch.randn(2, 300)
     expected = back_and_forth(x, y)
-    problems = []
 
-    def work():
-        try:
-            for _ in range(30):
-                for mine, its in zip(run(x.to("xla"), y.clone()), expected, strict=True):
-                    torch.testing.assert_close(mine.cpu(), its)
-        except Exception as error:  # reported below
-            problems.append(error)
+    def work(_):
+        for _ in range(30):
+            for mine, its in zip(run(x.to("xla"), y.clone()), expected, strict=True):
+                torch.testing.assert_close(mine.cpu(), its)
 
     run(x.to("xla"), y)
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
 
 
 def test_inductor_with_sizes_strides_and_writes():
