@@ -142,18 +142,16 @@ def _call_of(
     # Constants are real; what traces the graph while this is called is not.
     with _disable_current_modes(), torch.no_grad():
         try:
-            if (
-                split.upload_numbers(graph.graph)
-                or replayable.held_tensors(graph) is None
-                or any(map(fallbacks.falls_back, graph.graph.nodes))
-            ):
-                split.place_constants(graph)
-                steps = split.split(graph.graph, options.inductor)
-                part_of = functools.partial(_part_of, options)
-                return driver.drive(graph, steps, part_of, results, ours)
+            if not split.upload_numbers(graph.graph):
+                held = replayable.held_tensors(graph)
+                if held is not None and not any(map(fallbacks.falls_back, graph.graph.nodes)):
+                    return _C.CompiledGraph(_recorder(graph, options), held, True)
+            split.place_constants(graph)
+            steps = split.split(graph.graph, options.inductor)
+            part_of = functools.partial(_part_of, options)
+            return driver.drive(graph, steps, part_of, results, ours)
         except split.CannotSplit:
-            pass
-        return _whole(graph, options)
+            return _whole(graph, options)
 
 
 def _part_of(

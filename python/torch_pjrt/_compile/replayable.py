@@ -1,5 +1,6 @@
 """Tells of a node of AOTAutograd's graph where its values are, and whether it only computes."""
 
+import functools
 import operator
 from collections.abc import Iterator
 
@@ -76,13 +77,17 @@ def computes(node: torch.fx.Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return target is operator.getitem  # takes apart what an operator returned
-    if target.namespace not in ("aten", "prims"):
+    if target.namespace not in ("aten", "prims") or not _returns_tensors(target):
         return False
     if any(isinstance(value, torch.Generator) for value in node.kwargs.values()):
         return False
-    if torch.Tag.nondeterministic_seeded in target.tags and not is_only_on_xla(node):
-        return False  # another stream of random numbers than xla's
-    # What returns no tensor reads one, or acts otherwise.
+    # Elsewhere is another stream of random numbers than xla's.
+    return torch.Tag.nondeterministic_seeded not in target.tags or is_only_on_xla(node)
+
+
+@functools.cache
+def _returns_tensors(target: torch._ops.OpOverload) -> bool:
+    """What returns none reads a tensor, or acts otherwise."""
     returns = target._schema.returns
     return bool(returns) and all(
         part.type.kind() in ("TensorType", "ListType", "OptionalType") for part in returns

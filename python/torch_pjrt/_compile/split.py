@@ -96,6 +96,8 @@ def place_constants(graph_module: torch.fx.GraphModule) -> None:
 def upload_numbers(graph: torch.fx.Graph) -> bool:
     """Numbers that the caller or a CPU operator gives, in 0-dim CPU tensors, reach operators of xla
     as xla tensors, so that a call with other numbers is replayed, too. Whether there are any."""
+    if not any(_is_number(node) for node in graph.nodes):
+        return False
     places = {node: _place_of(node, False) for node in graph.nodes if _runs(node)}
     _settle_numbers(graph, places)
     uploaded: dict[tuple[Node, torch.device], Node] = {}
@@ -115,6 +117,11 @@ def upload_numbers(graph: torch.fx.Graph) -> bool:
                 uploaded[source, place] = upload
             node.replace_input_with(source, uploaded[source, place])
     return bool(uploaded)
+
+
+def _is_number(node: Node) -> bool:
+    """Whether a node's tensors are 0-dim and on the CPU."""
+    return not devices(node) and next(tensors(node.meta.get("val")), None) is not None
 
 
 def _takes_numbers(node: Node) -> bool:
