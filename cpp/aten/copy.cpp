@@ -52,8 +52,6 @@ c10::SmallVector<int64_t, 8> byte_strides(const at::Tensor& tensor) {
   return strides;
 }
 
-std::span<const int64_t> span_of(at::IntArrayRef values) { return {values.data(), values.size()}; }
-
 // The strides of a copy; empty when they are row-major.
 std::optional<c10::DimVector> strides_for(const at::Tensor& tensor, at::MemoryFormat format) {
   if (format == at::MemoryFormat::Preserve) return preserved_strides(tensor);

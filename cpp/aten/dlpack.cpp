@@ -15,6 +15,7 @@
 #include "aten/dtype_policy.h"
 #include "aten/errors.h"
 #include "aten/export.h"
+#include "aten/layout.h"
 #include "aten/storage.h"
 #include "aten/tensor.h"
 #include "aten/types.h"
@@ -29,7 +30,7 @@
 namespace torch_pjrt::aten {
 namespace {
 
-struct Figures {
+struct DlpackFigures {
   CopyFigures exported{"dlpack.exported"};
   CopyFigures imported{"dlpack.imported"};
   CopyFigures unshared{"dlpack.unshared"};
@@ -39,12 +40,10 @@ struct Figures {
   CopyFigures device{"dlpack.copied.device"};
 };
 
-Figures& figures() {
-  static Figures* const figures = new Figures;
+DlpackFigures& dlpack_figures() {
+  static DlpackFigures* const figures = new DlpackFigures;
   return *figures;
 }
-
-std::span<const int64_t> span_of(at::IntArrayRef values) { return {values.data(), values.size()}; }
 
 void check_exportable(const at::Tensor& tensor) {
   TORCH_CHECK_BUFFER(!tensor.requires_grad(),
@@ -111,7 +110,7 @@ OutsideAlias alias_of(const at::Tensor& tensor, graph::Executor& executor) {
     if (is_its_own(value, alias.buffer())) return alias;
     const graph::Value own = unshared(value);
     if (cell_of(*tensor.storage().unsafeGetStorageImpl()).set_if(value, own)) {
-      figures().unshared.add(static_cast<size_t>(value.type().byte_count()));
+      dlpack_figures().unshared.add(static_cast<size_t>(value.type().byte_count()));
     }
   }
 }
@@ -122,7 +121,7 @@ DlpackExport copied(const at::Tensor& tensor, const void* data) {
   c10::DimVector strides(tensor.strides());
   for (int64_t& stride : strides) stride *= static_cast<int64_t>(tensor.itemsize());
   transfer::pack(block.data(), data, span_of(tensor.sizes()), span_of(strides), tensor.itemsize());
-  figures().asked.add(tensor.nbytes());
+  dlpack_figures().asked.add(tensor.nbytes());
   result.array.data = block.data();
   result.array.is_copied = true;
   result.strides = c10::contiguous_strides(tensor.sizes());
@@ -132,7 +131,7 @@ DlpackExport copied(const at::Tensor& tensor, const void* data) {
 
 // On the device, row-major.
 at::Tensor own_copy(const at::Tensor& tensor) {
-  figures().asked.add(tensor.nbytes());
+  dlpack_figures().asked.add(tensor.nbytes());
   return make_tensor(executor_of(tensor), unshared(value_of(tensor)), tensor.scalar_type());
 }
 
@@ -162,10 +161,10 @@ CopyFigures* objection(const graph::Executor& executor, const dlpack::ImportedTe
                        const transfer::HostSource& flat, int64_t count) {
   const bool in_host_memory =
       source.device().device_type == kDLCPU && transfer::uses_host_memory(*executor.client());
-  if (!in_host_memory && !is_on_accelerator(executor, source)) return &figures().device;
-  if (flat.dimensions[0] == 0 || flat.dimensions[0] > 2 * count) return &figures().view;
+  if (!in_host_memory && !is_on_accelerator(executor, source)) return &dlpack_figures().device;
+  if (flat.dimensions[0] == 0 || flat.dimensions[0] > 2 * count) return &dlpack_figures().view;
   const bool aligned = reinterpret_cast<uintptr_t>(flat.data) % 64 == 0;
-  return aligned ? nullptr : &figures().misaligned;
+  return aligned ? nullptr : &dlpack_figures().misaligned;
 }
 
 pjrt::Buffer adopt(const graph::Executor& executor, dlpack::ImportedTensor source,
@@ -281,7 +280,7 @@ DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> 
     if (copy.value_or(false)) {
       result = copied(tensor, data);
     } else {
-      figures().exported.add(tensor.nbytes());
+      dlpack_figures().exported.add(tensor.nbytes());
       result.array.data = data;
       result.array.is_read_only = true;
       result.holder = transfer::hold(std::move(alias));
@@ -311,12 +310,12 @@ at::Tensor import_by_dlpack(dlpack::ImportedTensor source, graph::Executor& exec
   const transfer::HostSource flat{source.data(), type, {&extent, 1}, {}};
 
   CopyFigures* reason =
-      copy.value_or(false) ? &figures().asked : objection(executor, source, flat, count);
+      copy.value_or(false) ? &dlpack_figures().asked : objection(executor, source, flat, count);
   if (!reason) {
     std::vector<int64_t> byte_strides(strides);
     for (int64_t& stride : byte_strides) stride *= static_cast<int64_t>(item);
     const bool is_plain = transfer::is_row_major(sizes, byte_strides, item);
-    figures().imported.add(bytes);
+    dlpack_figures().imported.add(bytes);
     graph::SharedBufferPtr buffer(new graph::SharedBuffer(
         adopt(executor, std::move(source),
               is_plain ? transfer::HostSource{flat.data, type, sizes, {}} : flat)));

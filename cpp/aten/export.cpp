@@ -18,7 +18,7 @@
 namespace torch_pjrt::aten {
 namespace {
 
-struct Figures {
+struct ExportFigures {
   transfer::TransferFigures all{"transfer.device_to_host"};
   transfer::TransferFigures adopted{"transfer.device_to_host.adopted"};
   transfer::TransferFigures to_accelerator{"transfer.to_accelerator"};
@@ -31,18 +31,18 @@ struct Figures {
   CopyFigures alias{"export.copied.alias"};
 };
 
-Figures& figures() {
-  static Figures* const figures = new Figures;
+ExportFigures& export_figures() {
+  static ExportFigures* const figures = new ExportFigures;
   return *figures;
 }
 
 // Why the tensor's shape asks for a copy; null if it does not.
 CopyFigures* objection(const at::Tensor& tensor, at::MemoryFormat format) {
-  if (is_narrowed(tensor.scalar_type())) return &figures().dtype;
-  if (tensor.is_conj() || tensor.is_neg()) return &figures().layout;
-  if (!tensor.is_non_overlapping_and_dense()) return &figures().view;
+  if (is_narrowed(tensor.scalar_type())) return &export_figures().dtype;
+  if (tensor.is_conj() || tensor.is_neg()) return &export_figures().layout;
+  if (!tensor.is_non_overlapping_and_dense()) return &export_figures().view;
   if (format != at::MemoryFormat::Preserve && !tensor.is_contiguous(format)) {
-    return &figures().layout;
+    return &export_figures().layout;
   }
   return nullptr;
 }
@@ -86,16 +86,17 @@ at::Tensor export_to_cpu(const at::Tensor& tensor, at::MemoryFormat format, bool
   };
   if (CopyFigures* figure = objection(tensor, format)) return copied(*figure);
   graph::Executor& executor = executor_of(tensor);
-  if (!transfer::uses_host_memory(*executor.client())) return copied(figures().device);
+  if (!transfer::uses_host_memory(*executor.client())) return copied(export_figures().device);
   graph::Value contents = storage_value(tensor);
-  if (2 * bytes < static_cast<size_t>(contents.type().byte_count())) return copied(figures().view);
+  if (2 * bytes < static_cast<size_t>(contents.type().byte_count()))
+    return copied(export_figures().view);
 
   graph::SharedBufferPtr buffer = executor.buffer(std::move(contents));
   const pjrt::Event ready = buffer->buffer.ready_event();
-  if (non_blocking && !ready.is_ready()) return copied(figures().pending);
-  if (is_aliased(*buffer)) return copied(figures().alias);
-  transfer::MeasuredTransfer measured(figures().all, bytes);
-  measured.took(figures().adopted);
+  if (non_blocking && !ready.is_ready()) return copied(export_figures().pending);
+  if (is_aliased(*buffer)) return copied(export_figures().alias);
+  transfer::MeasuredTransfer measured(export_figures().all, bytes);
+  measured.took(export_figures().adopted);
   ready.await("read a tensor");
   executor.raise_failed_checks();
   return share(tensor, std::move(buffer), executor, c10::Device(c10::kCPU), format);
@@ -113,23 +114,23 @@ at::Tensor export_to_accelerator(const at::Tensor& tensor, c10::Device device,
   if (bytes == 0) return {};
   graph::Executor& executor = executor_of(tensor);
   if (companion_of(executor) != device) {
-    figures().device.add(bytes);
+    export_figures().device.add(bytes);
     return {};
   }
   CopyFigures* reason = objection(tensor, format);
-  if (reason == &figures().dtype) {
+  if (reason == &export_figures().dtype) {
     reason->add(bytes);
     return {};
   }
-  transfer::MeasuredTransfer measured(figures().to_accelerator, bytes);
+  transfer::MeasuredTransfer measured(export_figures().to_accelerator, bytes);
   graph::SharedBufferPtr buffer;
   if (!reason) {
     graph::Value contents = storage_value(tensor);
     if (2 * bytes < static_cast<size_t>(contents.type().byte_count())) {
-      reason = &figures().view;
+      reason = &export_figures().view;
     } else {
       buffer = executor.buffer(std::move(contents));
-      if (is_aliased(*buffer)) reason = &figures().alias;
+      if (is_aliased(*buffer)) reason = &export_figures().alias;
     }
   }
   at::Tensor source = tensor;
@@ -138,7 +139,7 @@ at::Tensor export_to_accelerator(const at::Tensor& tensor, c10::Device device,
     source = cast(tensor, tensor.scalar_type(), format);
     buffer = executor.buffer(unshared(storage_value(source)));
   } else {
-    measured.took(figures().to_accelerator_adopted);
+    measured.took(export_figures().to_accelerator_adopted);
   }
   order_stream_after(executor, buffer->buffer, device);
   return share(source, std::move(buffer), executor, device, format);

@@ -19,7 +19,7 @@
 namespace torch_pjrt::aten {
 namespace {
 
-struct Figures {
+struct ImportFigures {
   transfer::TransferFigures all{"transfer.host_to_device"};
   transfer::TransferFigures adopted{"transfer.host_to_device.adopted"};
   transfer::TransferFigures from_accelerator{"transfer.from_accelerator"};
@@ -30,8 +30,8 @@ struct Figures {
   CopyFigures storage{"import.copied.storage"};
 };
 
-Figures& figures() {
-  static Figures* const figures = new Figures;
+ImportFigures& import_figures() {
+  static ImportFigures* const figures = new ImportFigures;
   return *figures;
 }
 
@@ -88,18 +88,20 @@ std::unique_ptr<transfer::Holder> borrow(const at::Tensor& tensor) {
 CopyFigures* objection(const at::Tensor& tensor, const transfer::HostSource& source,
                        std::unique_ptr<transfer::Holder>& holder) {
   if (!is_row_major(source) || 2 * tensor.nbytes() < tensor.storage().nbytes()) {
-    return &figures().view;
+    return &import_figures().view;
   }
-  if (reinterpret_cast<uintptr_t>(source.data) % kAlignment != 0) return &figures().misaligned;
+  if (reinterpret_cast<uintptr_t>(source.data) % kAlignment != 0)
+    return &import_figures().misaligned;
   holder = borrow(tensor);
-  return holder ? nullptr : &figures().storage;
+  return holder ? nullptr : &import_figures().storage;
 }
 
 }  // namespace
 
 graph::Value import_from_cpu(const at::Tensor& tensor, const transfer::HostSource& source,
                              const graph::Executor& executor) {
-  if (graph::Value value = buffer_of(tensor, source, executor, figures().all, figures().adopted)) {
+  if (graph::Value value =
+          buffer_of(tensor, source, executor, import_figures().all, import_figures().adopted)) {
     return value;
   }
   if (!zero_copy_wanted()) return {};
@@ -108,13 +110,13 @@ graph::Value import_from_cpu(const at::Tensor& tensor, const transfer::HostSourc
     return graph::Value();
   };
   const pjrt::Client& client = *executor.client();
-  if (!transfer::uses_host_memory(client)) return copied(figures().device);
+  if (!transfer::uses_host_memory(client)) return copied(import_figures().device);
   if (!is_row_major(source) || 2 * tensor.nbytes() < tensor.storage().nbytes()) {
-    return copied(figures().view);
+    return copied(import_figures().view);
   }
-  if (!transfer::can_adopt(client, source)) return copied(figures().misaligned);
+  if (!transfer::can_adopt(client, source)) return copied(import_figures().misaligned);
   std::unique_ptr<transfer::Holder> holder = borrow(tensor);
-  if (!holder) return copied(figures().storage);
+  if (!holder) return copied(import_figures().storage);
   return lent_value(transfer::adopt(client, executor.device(), source, std::move(holder)),
                     {source.type, graph::Dimensions(source.dimensions)});
 }
@@ -124,11 +126,11 @@ graph::Value import_from_accelerator(const at::Tensor& tensor, c10::ScalarType d
                                      const graph::Executor& executor) {
   if (tensor.numel() == 0) return {};
   if (companion_of(executor) != tensor.device()) {
-    figures().device.add(tensor.nbytes());
+    import_figures().device.add(tensor.nbytes());
     return {};
   }
-  transfer::TransferFigures& all = figures().from_accelerator;
-  transfer::TransferFigures& adopted = figures().from_accelerator_adopted;
+  transfer::TransferFigures& all = import_figures().from_accelerator;
+  transfer::TransferFigures& adopted = import_figures().from_accelerator_adopted;
   if (goes_as_it_is(tensor, dtype)) {
     const HostArray array(tensor, target_strides);
     const transfer::HostSource source = array.source();

@@ -4,8 +4,13 @@
 #include <c10/util/DimVector.h>
 
 #include <optional>
+#include <span>
 
 namespace torch_pjrt::aten {
+
+inline std::span<const int64_t> span_of(at::IntArrayRef values) {
+  return {values.data(), values.size()};
+}
 
 // The strides that PyTorch gives the output of an elementwise operator on these tensors (the
 // permutation rule of TensorIterator); empty when they are contiguous, the common case.

@@ -8,10 +8,6 @@ using Statement = StableHloBuilder::Statement;
 
 namespace {
 
-bool contains(const Dimensions& list, int64_t value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 void require_indices(std::string_view what, Operand indices) {
   if (pjrt::is_integral(indices.element())) return;
   fail(what, "the indices are no integers", to_string(indices.type()), "an integer type",

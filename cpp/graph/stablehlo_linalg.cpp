@@ -8,10 +8,6 @@ using Statement = StableHloBuilder::Statement;
 
 namespace {
 
-bool contains(const Dimensions& list, int64_t value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 Dimensions normalized(std::string_view what, const Dimensions& dims, int64_t rank) {
   Dimensions all;
   for (int64_t d : dims) all.push_back(normalized_dim(d, rank, what));

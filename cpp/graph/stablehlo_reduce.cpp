@@ -34,12 +34,6 @@ Dimensions remaining(const Dimensions& dimensions, const Dimensions& removed, bo
   return rest;
 }
 
-void check_init(std::string_view what, Operand init, Operand x) {
-  if (init.rank() == 0 && init.element() == x.element()) return;
-  fail(what, "the initial value does not fit", to_string(init.type()),
-       to_string(Type{x.element(), {}}));
-}
-
 }  // namespace
 
 Operand StableHloBuilder::reduce(Operand x, Reducer reducer, Ints dims, bool keepdim) {

@@ -1,5 +1,6 @@
 #include "graph/stablehlo_statement.h"
 
+#include <algorithm>
 #include <bit>
 #include <stdexcept>
 
@@ -22,6 +23,16 @@ std::string to_string(Ints values) {
     text.append(std::to_string(v));
   }
   return text + "]";
+}
+
+bool contains(Ints list, int64_t value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+void check_init(std::string_view what, Operand init, Operand x) {
+  if (init.rank() == 0 && init.element() == x.element()) return;
+  fail(what, "the initial value does not fit", to_string(init.type()),
+       to_string(Type{x.element(), {}}));
 }
 
 std::string_view operation_name(Reducer reducer) {

@@ -21,6 +21,11 @@ namespace torch_pjrt::graph {
 
 std::string to_string(Ints values);  // [1, 2]
 
+bool contains(Ints list, int64_t value);
+
+// Fails unless `init` is a scalar of x's element type.
+void check_init(std::string_view what, Operand init, Operand x);
+
 // The operation that a body of this reducer is made of, as "stablehlo.add".
 std::string_view operation_name(Reducer reducer);
 

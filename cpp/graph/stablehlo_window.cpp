@@ -53,12 +53,6 @@ void write_padding(Statement& s, const std::vector<Padding>& padding) {
   s.number(static_cast<int64_t>(padding.size())).text("x2xi64>");
 }
 
-void check_init(std::string_view what, Operand init, Operand x) {
-  if (init.rank() == 0 && init.element() == x.element()) return;
-  fail(what, "the initial value does not fit", to_string(init.type()),
-       to_string(Type{x.element(), {}}));
-}
-
 void write_window(Statement& s, const Window& window) {
   s.text(") <{window_dimensions = ").array(window.sizes);
   s.text(", window_strides = ").array(window.strides);

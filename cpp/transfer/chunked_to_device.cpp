@@ -15,7 +15,7 @@
 namespace torch_pjrt::transfer {
 namespace {
 
-constexpr const char* kAsked = "copy host data to a device in pieces";
+constexpr const char* kInPieces = "copy host data to a device in pieces";
 constexpr size_t kPiece = size_t{8} << 20;
 constexpr size_t kPieces = 4;
 
@@ -28,7 +28,7 @@ struct Slot {
 void await_all(std::array<Slot, kPieces>& slots) noexcept {
   for (Slot& slot : slots) {
     try {
-      slot.read.await(kAsked);
+      slot.read.await(kInPieces);
     } catch (const pjrt::Error&) {
     }
   }
@@ -72,12 +72,12 @@ pjrt::Buffer chunked_to_device(const pjrt::Client& client, pjrt::Device device,
         source.data, source.dimensions, strides, item, kPiece, [&](const ArrayPiece& piece) {
           Slot& slot = slots[next++ % kPieces];
           if (!slot.block) slot.block = HostMemoryPool::shared().allocate(kPiece);
-          slot.read.await(kAsked);
+          slot.read.await(kInPieces);
           pack(slot.block.data(), piece.data, piece.dimensions, piece.byte_strides, item);
           slot.read = manager.transfer(0, slot.block.data(), piece.offset, piece.bytes,
                                        piece.offset + piece.bytes == bytes);
         });
-    for (Slot& slot : slots) slot.read.await(kAsked);
+    for (Slot& slot : slots) slot.read.await(kInPieces);
   } catch (...) {
     try {
       // Else whoever waits for the buffer would wait for ever.

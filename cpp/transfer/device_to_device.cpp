@@ -11,13 +11,13 @@
 namespace torch_pjrt::transfer {
 namespace {
 
-struct Figures {
+struct BetweenDevicesFigures {
   TransferFigures all{"transfer.device_to_device"};
   TransferFigures bounced{"transfer.device_to_device.bounced"};
 };
 
-Figures& figures() {
-  static Figures* const figures = new Figures;
+BetweenDevicesFigures& between_devices_figures() {
+  static BetweenDevicesFigures* const figures = new BetweenDevicesFigures;
   return *figures;
 }
 
@@ -35,7 +35,7 @@ pjrt::Buffer device_to_device(const pjrt::Client& source_client, const pjrt::Buf
                               const pjrt::Client& target_client, pjrt::Device device) {
   const size_t item = static_cast<size_t>(pjrt::bit_width(buffer.element_type()) + 7) / 8;
   const size_t bytes = item * static_cast<size_t>(element_count(buffer.dimensions()));
-  MeasuredTransfer measured(figures().all, bytes);
+  MeasuredTransfer measured(between_devices_figures().all, bytes);
   // Plugins refuse a copy to the device that the buffer is on.
   if (source_client.get() == target_client.get() && buffer.device() != device) {
     try {
@@ -44,7 +44,7 @@ pjrt::Buffer device_to_device(const pjrt::Client& source_client, const pjrt::Buf
       if (error.code() != pjrt::ErrorCode::kUnimplemented) throw;
     }
   }
-  measured.took(figures().bounced);
+  measured.took(between_devices_figures().bounced);
   return through_host(source_client, buffer, target_client, device, bytes);
 }
 

@@ -19,17 +19,17 @@
 namespace torch_pjrt::transfer {
 namespace {
 
-constexpr const char* kAsked = "copy from a device to the host";
+constexpr const char* kToHost = "copy from a device to the host";
 
-struct Figures {
+struct ToHostFigures {
   TransferFigures all{"transfer.device_to_host"};
   TransferFigures direct{"transfer.device_to_host.direct"};
   TransferFigures plugin{"transfer.device_to_host.plugin"};
   TransferFigures unpacked{"transfer.device_to_host.unpacked"};
 };
 
-Figures& figures() {
-  static Figures* const figures = new Figures;
+ToHostFigures& to_host_figures() {
+  static ToHostFigures* const figures = new ToHostFigures;
   return *figures;
 }
 
@@ -60,7 +60,7 @@ Shape shape_of(const pjrt::Buffer& buffer, const HostTarget& target) {
   const int64_t count = element_count(target.dimensions);
   const int64_t expected = element_count(buffer.dimensions());
   if (count != expected) {
-    throw pjrt::Error(pjrt::ErrorCode::kInvalidArgument, kAsked,
+    throw pjrt::Error(pjrt::ErrorCode::kInvalidArgument, kToHost,
                       "the target has another number of elements than the buffer; got " +
                           std::to_string(count) + ", expected " + std::to_string(expected));
   }
@@ -93,15 +93,15 @@ class Copy {
     direct_ = shape_.whole_bytes && uses_host_memory(client) && buffer_.is_on_cpu() &&
               buffer_.on_device_bytes() == shape_.bytes;
     if (direct_) {
-      path_ = &figures().direct;
+      path_ = &to_host_figures().direct;
       event_ = buffer_.ready_event();
       return;
     }
     void* to = target_.data;
     if (shape_.dense) {
-      path_ = &figures().plugin;
+      path_ = &to_host_figures().plugin;
     } else {
-      path_ = &figures().unpacked;
+      path_ = &to_host_figures().unpacked;
       block_ = HostMemoryPool::shared().allocate(shape_.bytes);
       to = block_.data();
     }
@@ -109,7 +109,7 @@ class Copy {
   }
 
   void await() const {
-    if (event_) event_.await(kAsked);
+    if (event_) event_.await(kToHost);
   }
 
   // After await.
@@ -140,7 +140,7 @@ class Copy {
 
 void device_to_host(const pjrt::Client& client, const pjrt::Buffer& buffer,
                     const HostTarget& target) {
-  MeasuredTransfer measured(figures().all);
+  MeasuredTransfer measured(to_host_figures().all);
   Copy copy(client, {&buffer, target});
   measured.moved(copy.bytes());
   if (copy.path()) measured.took(*copy.path());
@@ -154,7 +154,7 @@ void device_to_host(const pjrt::Client& client, const pjrt::Buffer& buffer,
 }
 
 void device_to_host(const pjrt::Client& client, std::span<const DeviceToHostCopy> copies) {
-  MeasuredTransfer measured(figures().all, 0, static_cast<int64_t>(copies.size()));
+  MeasuredTransfer measured(to_host_figures().all, 0, static_cast<int64_t>(copies.size()));
   base::BlockingRegion region;
   std::exception_ptr first_error;
   const auto note = [&] {

@@ -14,7 +14,7 @@
 namespace torch_pjrt::transfer {
 namespace {
 
-constexpr const char* kAsked = "probe for host memory";
+constexpr const char* kProbe = "probe for host memory";
 
 // Whether a buffer's memory can be a block that the host gave.
 bool gives_memory_back(const pjrt::Client& client) {
@@ -30,13 +30,13 @@ bool gives_memory_back(const pjrt::Client& client) {
   pjrt::HostTransfer given = client.buffer_from_host(array);
   const auto end = [&] {  // before the block goes
     given.buffer = {};
-    given.done_with_host_buffer.await(kAsked);
+    given.done_with_host_buffer.await(kProbe);
   };
   bool same = false;
   try {
     // A device's memory may have no address, and its plugin refuse to tell one.
     same = pjrt::probe([&] {
-      given.buffer.ready_event().await(kAsked);
+      given.buffer.ready_event().await(kProbe);
       return given.buffer.is_on_cpu() && given.buffer.device_pointer() == block.data();
     });
   } catch (const pjrt::Error&) {

@@ -16,8 +16,6 @@ namespace torch_pjrt::transfer {
 namespace {
 
 using pjrt::HostBufferSemantics;
-using Figures = HostToDeviceFigures;
-
 // The array as dense row-major bytes in `to`.
 void gather(void* to, const HostSource& source, size_t bytes, bool dense) {
   std::optional<base::BlockingRegion> region;  // long enough for other threads to be glad of it
@@ -33,7 +31,7 @@ void gather(void* to, const HostSource& source, size_t bytes, bool dense) {
 
 pjrt::Buffer host_to_device(const pjrt::Client& client, pjrt::Device device,
                             const HostSource& source, const HoldSource& hold_source) {
-  Figures& figures = Figures::instance();
+  HostToDeviceFigures& figures = HostToDeviceFigures::instance();
   const pjrt::ArraySpec array{source.type, source.dimensions};
   const size_t bytes = array_bytes(array);
   const bool dense = is_row_major(source.dimensions, source.byte_strides, item_bytes(source.type));
@@ -80,9 +78,9 @@ pjrt::Buffer block_to_device(const pjrt::Client& client, pjrt::Device device,
                       "the block is too small; got " + std::to_string(block.size()) +
                           " bytes, expected " + std::to_string(bytes));
   }
-  MeasuredTransfer measured(Figures::instance().all, bytes);
-  measured.took(origin == BlockOrigin::kCast ? Figures::instance().cast
-                                             : Figures::instance().block);
+  MeasuredTransfer measured(HostToDeviceFigures::instance().all, bytes);
+  measured.took(origin == BlockOrigin::kCast ? HostToDeviceFigures::instance().cast
+                                             : HostToDeviceFigures::instance().block);
   if (bytes <= kSmallTransfer) return give_during_call(client, device, block.data(), array);
   InFlight share;
   if (!uses_host_memory(client)) share = InFlight::reserve(bytes);
@@ -106,8 +104,8 @@ pjrt::Buffer adopt(const pjrt::Client& client, pjrt::Device device, const HostSo
                       "host memory; copy it instead");
   }
   const pjrt::ArraySpec array{source.type, source.dimensions};
-  MeasuredTransfer measured(Figures::instance().all, array_bytes(array));
-  measured.took(Figures::instance().adopted);
+  MeasuredTransfer measured(HostToDeviceFigures::instance().all, array_bytes(array));
+  measured.took(HostToDeviceFigures::instance().adopted);
   return give_held(client, device, source.data, array, HostBufferSemantics::kImmutableZeroCopy,
                    std::move(holder));
 }

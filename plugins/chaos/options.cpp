@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <charconv>
+#include <deque>
+#include <mutex>
 
 #include "errors.h"
 #include "types.h"
@@ -282,7 +284,11 @@ const Options& options() noexcept {
 }
 
 void set_options(Options options) {
-  current.store(new Options(std::move(options)), std::memory_order_release);
+  // All are kept: callers on other threads may still read the one before, and names from it.
+  static std::mutex mutex;
+  static auto* const all = new std::deque<Options>;
+  const std::lock_guard lock(mutex);
+  current.store(&all->emplace_back(std::move(options)), std::memory_order_release);
 }
 
 std::string parse_options(std::string_view text, Options& base) {

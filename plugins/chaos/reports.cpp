@@ -46,8 +46,8 @@ const Kinds& kept(std::vector<std::string> names) {
 
 void rename(PJRT_Client_PlatformName_Args& args) {
   const char* const simulated = simulated_platform_name();
-  const std::string_view name =
-      options().platform_name.empty() && simulated != nullptr ? simulated : options().platform_name;
+  std::string_view name = options().platform_name;
+  if (name.empty() && simulated != nullptr) name = simulated;
   if (name.empty()) return;
   args.platform_name = name.data();
   args.platform_name_size = name.size();

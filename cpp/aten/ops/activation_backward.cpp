@@ -82,28 +82,30 @@ Operand hardswish_gradient(Builder& b, Operand grad, Operand x) {
     "aten::" name, map<[](Builder& b, Operand grad, Operand x, Operand n) { return __VA_ARGS__; }> \
   }
 
-GRADIENT(kRelu, "threshold_backward.zero", b.select(b.less_equal(x, 0), b.zeros_like(grad), grad));
-GRADIENT_OF_NUMBER(kThreshold, "threshold_backward",
+GRADIENT(kReluGradient, "threshold_backward.zero",
+         b.select(b.less_equal(x, 0), b.zeros_like(grad), grad));
+GRADIENT_OF_NUMBER(kThresholdGradient, "threshold_backward",
                    b.select(b.less_equal(x, n), b.zeros_like(grad), grad));
-GRADIENT_OF_NUMBER(kLeakyRelu, "leaky_relu_backward",
+GRADIENT_OF_NUMBER(kLeakyReluGradient, "leaky_relu_backward",
                    b.select(b.greater(x, 0), grad, b.multiply(grad, n)));
-GRADIENT_OF_NUMBER(kShrink, "softshrink_backward",
+GRADIENT_OF_NUMBER(kShrinkGradient, "softshrink_backward",
                    b.select(within(b, x, n), b.zeros_like(grad), grad));
-GRADIENT(kGelu, "gelu_backward", b.multiply(grad, gelu_slope(b, x)));
-GRADIENT(kGeluTanh, "gelu_backward.tanh", b.multiply(grad, gelu_tanh_slope(b, x)));
-GRADIENT(kSilu, "silu_backward", b.multiply(grad, silu_slope(b, x)));
-GRADIENT(kMish, "mish_backward", b.multiply(grad, mish_slope(b, x)));
-GRADIENT(kSigmoid, "sigmoid_backward", b.multiply(grad, b.conj(b.multiply(b.subtract(1, x), x))));
-GRADIENT(kTanh, "tanh_backward", b.multiply(grad, b.conj(b.subtract(1, b.square(x)))));
-GRADIENT(kHardsigmoid, "hardsigmoid_backward",
+GRADIENT(kGeluGradient, "gelu_backward", b.multiply(grad, gelu_slope(b, x)));
+GRADIENT(kGeluTanhGradient, "gelu_backward.tanh", b.multiply(grad, gelu_tanh_slope(b, x)));
+GRADIENT(kSiluGradient, "silu_backward", b.multiply(grad, silu_slope(b, x)));
+GRADIENT(kMishGradient, "mish_backward", b.multiply(grad, mish_slope(b, x)));
+GRADIENT(kSigmoidGradient, "sigmoid_backward",
+         b.multiply(grad, b.conj(b.multiply(b.subtract(1, x), x))));
+GRADIENT(kTanhGradient, "tanh_backward", b.multiply(grad, b.conj(b.subtract(1, b.square(x)))));
+GRADIENT(kHardsigmoidGradient, "hardsigmoid_backward",
          b.select(b.bit_and(b.greater(x, -3), b.less(x, 3)), b.divide(grad, 6),
                   b.zeros_like(grad)));
-constexpr Operator kHardswish{"aten::hardswish_backward", map<hardswish_gradient>};
-constexpr Operator kLogSigmoid{"aten::log_sigmoid_backward", map<log_sigmoid_gradient>};
-constexpr Operator kElu{"aten::elu_backward", map<elu_gradient>};
-constexpr Operator kEluOfResult{"aten::elu_backward.result", map<elu_gradient_of_result>};
-constexpr Operator kSoftplus{"aten::softplus_backward", map<softplus_gradient>};
-constexpr Operator kHardtanh{
+constexpr Operator kHardswishGradient{"aten::hardswish_backward", map<hardswish_gradient>};
+constexpr Operator kLogSigmoidGradient{"aten::log_sigmoid_backward", map<log_sigmoid_gradient>};
+constexpr Operator kEluGradient{"aten::elu_backward", map<elu_gradient>};
+constexpr Operator kEluOfResultGradient{"aten::elu_backward.result", map<elu_gradient_of_result>};
+constexpr Operator kSoftplusGradient{"aten::softplus_backward", map<softplus_gradient>};
+constexpr Operator kHardtanhGradient{
     "aten::hardtanh_backward",
     map<[](Builder& b, Operand grad, Operand x, Operand low, Operand high) {
       return b.select(b.bit_or(b.less_equal(x, low), b.greater_equal(x, high)), b.zeros_like(grad),
@@ -122,8 +124,8 @@ at::Tensor with_number(const at::Tensor& grad, const at::Tensor& self, const at:
 
 at::Tensor threshold_backward(const at::Tensor& grad, const at::Tensor& self,
                               const at::Scalar& threshold) {
-  if (threshold.toDouble() == 0) return gradient(kRelu, grad, self);
-  return gradient(kThreshold, grad, self, {threshold});
+  if (threshold.toDouble() == 0) return gradient(kReluGradient, grad, self);
+  return gradient(kThresholdGradient, grad, self, {threshold});
 }
 
 at::Tensor leaky_relu_backward(const at::Tensor& grad, const at::Tensor& self,
@@ -132,12 +134,12 @@ at::Tensor leaky_relu_backward(const at::Tensor& grad, const at::Tensor& self,
               "In-place leakyReLu backward calculation is triggered with a negative slope which is "
               "not supported. This is caused by calling in-place forward function with a negative "
               "slope, please call out-of-place version instead.");
-  return gradient(kLeakyRelu, grad, self, {slope});
+  return gradient(kLeakyReluGradient, grad, self, {slope});
 }
 
 at::Tensor gelu_backward(const at::Tensor& grad, const at::Tensor& self,
                          std::string_view approximate) {
-  return gradient(approximate == "tanh" ? kGeluTanh : kGelu, grad, self);
+  return gradient(approximate == "tanh" ? kGeluTanhGradient : kGeluGradient, grad, self);
 }
 
 at::Tensor elu_backward(const at::Tensor& grad, const at::Scalar& alpha, const at::Scalar& scale,
@@ -146,22 +148,22 @@ at::Tensor elu_backward(const at::Tensor& grad, const at::Scalar& alpha, const a
               "In-place elu backward calculation is triggered with a negative slope which is not "
               "supported. This is caused by calling in-place forward function with a negative "
               "slope, please call out-of-place version instead.");
-  return gradient(is_result ? kEluOfResult : kElu, grad, self,
+  return gradient(is_result ? kEluOfResultGradient : kEluGradient, grad, self,
                   {alpha.toDouble() * scale.toDouble(), scale, input_scale});
 }
 
 at::Tensor softplus_backward(const at::Tensor& grad, const at::Tensor& self, const at::Scalar& beta,
                              const at::Scalar& threshold) {
-  return gradient(kSoftplus, grad, self, {beta, threshold});
+  return gradient(kSoftplusGradient, grad, self, {beta, threshold});
 }
 
 at::Tensor hardtanh_backward(const at::Tensor& grad, const at::Tensor& self, const at::Scalar& min,
                              const at::Scalar& max) {
-  return gradient(kHardtanh, grad, self, {min, max});
+  return gradient(kHardtanhGradient, grad, self, {min, max});
 }
 
 at::Tensor log_sigmoid_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor&) {
-  return gradient(kLogSigmoid, grad, self);
+  return gradient(kLogSigmoidGradient, grad, self);
 }
 
 at::Tensor logit_backward(const at::Tensor& grad, const at::Tensor& self,
@@ -225,14 +227,14 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("threshold_backward", TORCH_FN(threshold_backward));
   m.impl("leaky_relu_backward", TORCH_FN(leaky_relu_backward));
   m.impl("gelu_backward", TORCH_FN(gelu_backward));
-  m.impl("silu_backward", TORCH_FN(plain<kSilu>));
-  m.impl("mish_backward", TORCH_FN(plain<kMish>));
-  m.impl("sigmoid_backward", TORCH_FN(plain<kSigmoid>));
-  m.impl("tanh_backward", TORCH_FN(plain<kTanh>));
-  m.impl("hardsigmoid_backward", TORCH_FN(plain<kHardsigmoid>));
-  m.impl("hardswish_backward", TORCH_FN(plain<kHardswish>));
-  m.impl("softshrink_backward", TORCH_FN(with_number<kShrink>));
-  m.impl("hardshrink_backward", TORCH_FN(with_number<kShrink>));
+  m.impl("silu_backward", TORCH_FN(plain<kSiluGradient>));
+  m.impl("mish_backward", TORCH_FN(plain<kMishGradient>));
+  m.impl("sigmoid_backward", TORCH_FN(plain<kSigmoidGradient>));
+  m.impl("tanh_backward", TORCH_FN(plain<kTanhGradient>));
+  m.impl("hardsigmoid_backward", TORCH_FN(plain<kHardsigmoidGradient>));
+  m.impl("hardswish_backward", TORCH_FN(plain<kHardswishGradient>));
+  m.impl("softshrink_backward", TORCH_FN(with_number<kShrinkGradient>));
+  m.impl("hardshrink_backward", TORCH_FN(with_number<kShrinkGradient>));
   m.impl("elu_backward", TORCH_FN(elu_backward));
   m.impl("softplus_backward", TORCH_FN(softplus_backward));
   m.impl("hardtanh_backward", TORCH_FN(hardtanh_backward));

@@ -9,10 +9,10 @@ namespace torch_pjrt::base {
 namespace {
 
 int entered = 0, left = 0;
-const RangeHooks kHooks{[](const char* name) noexcept -> void* {
-                          return std::string(name) == "quiet" ? nullptr : &++entered;
-                        },
-                        [](void*) noexcept { ++left; }};
+const RangeHooks kRangeHooks{[](const char* name) noexcept -> void* {
+                               return std::string(name) == "quiet" ? nullptr : &++entered;
+                             },
+                             [](void*) noexcept { ++left; }};
 
 TEST(TraceRangeTest, CollectsRangesOfEveryThreadWhileItIsOn) {
   {
@@ -50,7 +50,7 @@ TEST(TraceRangeTest, CollectsRangesOfEveryThreadWhileItIsOn) {
 }
 
 TEST(TraceRangeTest, TellsTheHooksOfEachRange) {
-  set_range_hooks(&kHooks);
+  set_range_hooks(&kRangeHooks);
   entered = left = 0;
   {
     TraceRange range("one");

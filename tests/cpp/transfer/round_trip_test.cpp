@@ -330,7 +330,8 @@ TEST_P(RoundTrip, CopiesABatchToTheDevice) {
   ASSERT_EQ(buffers.size(), 100u);
   for (int i = 0; i < 100; ++i) {
     const std::vector<char> got = back(buffers[i], values[i].size() * 4);
-    EXPECT_EQ(std::memcmp(got.data(), values[i].data(), got.size()), 0) << i;
+    const auto* const sent = reinterpret_cast<const char*>(values[i].data());
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), sent)) << i;
     EXPECT_EQ(buffers[i].device(), device(i % 2));
   }
   copies[7].source.type = ElementType::kInvalid;
