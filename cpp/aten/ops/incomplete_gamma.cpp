@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "aten/ops/elementwise.h"
+#include "aten/ops/log_ratio.h"
 
 // The regularised incomplete gamma functions: P(a, x) (lower) and Q(a, x) = 1 - P (upper).
 namespace torch_pjrt::aten {
@@ -22,17 +23,6 @@ double resolution(Operand x) {
 
 Operand any(Builder& b, Operand flags) {
   return b.reduce(flags, graph::Reducer::kOr, graph::all_dims(flags));
-}
-
-// log1p(m) - m, where m = (x - a) / a
-Operand log_ratio(Builder& b, Operand m) {
-  // Near 0 the difference cancels: its series, up to what float64 tells.
-  Operand series = b.zeros_like(m);
-  for (int k = 12; k >= 2; --k) {
-    series = b.add(b.multiply(series, m), (k % 2 ? 1.0 : -1.0) / k);
-  }
-  series = b.multiply(series, b.square(m));
-  return b.select(b.less(b.abs(m), 0.05), series, b.subtract(b.log_plus_one(m), m));
 }
 
 // x^a exp(-x) / gamma(a). For large a from the ratio of x and a, since the powers overflow.

@@ -42,9 +42,11 @@ Operand half_turned(StableHloBuilder& b, Operand x) {
 
 }  // namespace
 
-RandomNumbers::RandomNumbers(Emission& e, const graph::Dimensions& sizes, int words)
+RandomNumbers::RandomNumbers(Emission& e, const graph::Dimensions& sizes, int words,
+                             Operand attempt)
     : b_(e.builder()), sizes_(sizes), words_(words) {
-  const Operand seed = b_.bitcast_convert(e.operand(0), ElementType::kU64);
+  Operand seed = b_.bitcast_convert(e.operand(0), ElementType::kU64);
+  if (attempt) seed = b_.add(seed, b_.multiply(attempt, 0xd1342543de82ef95u));
   const Operand offset = b_.bitcast_convert(e.operand(1), ElementType::kU64);
   const Operand key = b_.bit_or(mixed(b_, b_.add(seed, 0x9e3779b97f4a7c15u)), 1);
   int64_t count = 1;

@@ -20,7 +20,9 @@ void take_random(Record& record, const at::Tensor& target,
 // called several times in all for as many words as were taken: each call uses the next ones.
 class RandomNumbers {
  public:
-  RandomNumbers(Emission& e, const graph::Dimensions& sizes, int words);
+  // `attempt`, a scalar ui64, chooses among streams over the same words: loops that draw until they
+  // are content need no bound on what they take.
+  RandomNumbers(Emission& e, const graph::Dimensions& sizes, int words, Operand attempt = {});
 
   Operand bits32();
   Operand bits64();
