@@ -1,3 +1,4 @@
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/_conj_copy_native.h>
 #include <ATen/ops/_neg_view_copy_native.h>
 #include <ATen/ops/_reshape_alias_copy_native.h>
@@ -11,6 +12,7 @@
 #include <ATen/ops/diagonal_copy_native.h>
 #include <ATen/ops/diagonal_scatter_native.h>
 #include <ATen/ops/expand_copy_native.h>
+#include <ATen/ops/glu_backward_jvp_native.h>
 #include <ATen/ops/lift_fresh_copy_native.h>
 #include <ATen/ops/linear_native.h>
 #include <ATen/ops/narrow_copy_native.h>
@@ -22,6 +24,7 @@
 #include <ATen/ops/select_backward_native.h>
 #include <ATen/ops/select_copy_native.h>
 #include <ATen/ops/select_scatter_native.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/slice_copy_native.h>
 #include <ATen/ops/slice_scatter_native.h>
 #include <ATen/ops/split_copy_native.h>
@@ -73,6 +76,13 @@ std::vector<at::Tensor> tensor_split(const at::Tensor& self, const at::Tensor& i
   return at::native::tensor_split(self, indices.cpu(), dim);
 }
 
+// The derivative of a gated linear unit along dx, from its result.
+at::Tensor glu_jvp(const at::Tensor& glu, const at::Tensor& x, const at::Tensor& dx, int64_t dim) {
+  const int64_t size = glu.size(dim);
+  const at::Tensor gate = at::sigmoid(x.narrow(dim, size, size));
+  return gate * dx.narrow(dim, 0, size) + glu * (1 - gate) * dx.narrow(dim, size, size);
+}
+
 // At autograd's key: both are compositions that differentiate.
 TORCH_LIBRARY_IMPL(aten, AutogradXLA, m) {
   m.impl("linear", TORCH_FN(linear));
@@ -117,6 +127,8 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("unfold_copy", TORCH_FN(at::native::unfold_copy));
   m.impl("alias_copy", TORCH_FN(at::native::alias_copy));
   m.impl("channel_shuffle", TORCH_FN(channel_shuffle));
+  m.impl("glu_jvp", TORCH_FN(glu_jvp));
+  m.impl("glu_backward_jvp", TORCH_FN(at::native::glu_backward_jvp));
   m.impl("rsub.Tensor", TORCH_FN(rsub));
   m.impl("_trilinear", TORCH_FN(at::native::_trilinear));
   m.impl("narrow_copy", TORCH_FN(at::native::narrow_copy_dense_symint));
