@@ -85,6 +85,7 @@ def test_dirichlet():
     mean = shapes / 4
     assert torch.allclose(sample.mean(0), mean.double(), atol=0.004)
     assert torch.allclose(sample.var(0), (mean * (1 - mean) / 5).double(), rtol=0.04)
+    assert (torch._sample_dirichlet(torch.zeros(2, 4, device="xla")).cpu() == 0.25).all()
     # far below what a gamma number could be
     tiny = draw(torch._sample_dirichlet, [1e-4, 1e-4])
     assert (tiny > 0).all() and abs((tiny[:, 0] > 0.5).double().mean() - 0.5) < 0.008

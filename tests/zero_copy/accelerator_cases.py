@@ -4,6 +4,7 @@ whose plugin is the simulated accelerator's platform."""
 import ctypes
 import errno
 import gc
+import itertools
 import os
 import sys
 import time
@@ -18,6 +19,7 @@ from chaos_support import Chaos
 simulator = simulated_support.load()  # before PyTorch counts its devices
 
 import torch_pjrt  # noqa: E402
+from compiled_agreement import replays_of  # noqa: E402
 from sharing import LARGE, address, count, counted, live_aliases  # noqa: E402
 from torch_pjrt import _C, zero_copy  # noqa: E402
 
@@ -493,3 +495,43 @@ def test_the_mixed_model_learns_the_same_and_copies_nothing_at_the_border():
     import mixed_mnist
 
     assert mixed_mnist.main(["--eager-device", NEAR, "--steps", "50", "--check"]) == 0
+
+
+# Compiled functions.
+
+
+def toy(x, y, middle, end):
+    a = torch.sin(x).to(middle)
+    b = torch.sin(y).to(middle)
+    return (a + b).to(end)
+
+
+@pytest.mark.parametrize("start, middle, end", list(itertools.product((NEAR, "xla"), repeat=3)))
+def test_a_compiled_function_that_changes_devices_copies_nothing(start, middle, end):
+    simulator.delay(2)
+    run = torch.compile(toy, backend="pjrt", fullgraph=True)
+    inputs = [v.to(start).requires_grad_() for v in torch.randn(2, LARGE)]
+
+    def call():
+        for x in inputs:
+            x.grad = None
+        result = run(*inputs, middle, end)
+        result.square().sum().backward()
+        return result
+
+    copies = ["export.copied.device.bytes", "import.copied.device.bytes", *FIGURES[4:]]
+    with zero_copy():
+        for _ in range(3):
+            call()
+        before, results = [count(name) for name in copies], []
+        parts = ("xla" in (start, middle)) + (start == "xla")  # forward, backward
+        assert replays_of(lambda: results.append(call())) == parts
+        assert [count(name) for name in copies] == before
+    x, y = (value.detach().cpu().requires_grad_() for value in inputs)
+    expected = toy(x, y, "cpu", "cpu")
+    expected.square().sum().backward()
+    assert results[0].device == torch.empty(0, device=end).device
+    torch.testing.assert_close(results[0].detach().cpu(), expected.detach())
+    for mine, its in zip(inputs, (x, y), strict=True):
+        assert mine.grad.device == mine.device
+        torch.testing.assert_close(mine.grad.cpu(), its.grad)

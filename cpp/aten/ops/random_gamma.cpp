@@ -72,18 +72,20 @@ constexpr Operator kGamma{"aten::_standard_gamma", [](Emission& e) {
                             finish(e, b.maximum(product, least_normal(e.result_type().element)));
                           }};
 
-constexpr Operator kDirichlet{"aten::_sample_dirichlet", [](Emission& e) {
-                                Builder& b = e.builder();
-                                const Shapes s(e);
-                                const GammaNumbers x = gamma_numbers(e, s.shape, s.words);
-                                Operand logarithm = b.add(b.log(x.scale), x.logarithm);
-                                if (logarithm.rank() == 0) logarithm = b.reshape(logarithm, {1});
-                                const Operand shares = b.softmax(logarithm, -1);
-                                const Operand inside =
-                                    b.clamp(least_normal(e.result_type().element), shares,
-                                            std::nextafter(1.0f, 0.0f));
-                                finish(e, b.reshape(inside, e.result_type().dimensions));
-                              }};
+constexpr Operator kDirichlet{
+    "aten::_sample_dirichlet", [](Emission& e) {
+      Builder& b = e.builder();
+      const Shapes s(e);
+      const GammaNumbers x = gamma_numbers(e, s.shape, s.words);
+      // Finite, so that shapes of 0 have equal shares.
+      Operand logarithm = b.maximum(b.add(b.log(x.scale), x.logarithm),
+                                    double{std::numeric_limits<float>::lowest()});
+      if (logarithm.rank() == 0) logarithm = b.reshape(logarithm, {1});
+      const Operand shares = b.softmax(logarithm, -1);
+      const Operand inside =
+          b.clamp(least_normal(e.result_type().element), shares, std::nextafter(1.0f, 0.0f));
+      finish(e, b.reshape(inside, e.result_type().dimensions));
+    }};
 
 template <const Operator& op>
 at::Tensor sample(const at::Tensor& shape, std::optional<at::Generator> generator) {
