@@ -4,7 +4,7 @@ VENV ?= .venv
 PYTHON ?= python3
 JOBS ?= 2
 ARGS ?=
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n $(JOBS)
 TORCH_INDEX ?=
 
 BIN := $(abspath $(VENV))/bin
@@ -22,7 +22,7 @@ build: build/build.ninja
 
 test: build
 	@status=0; \
-	ctest --test-dir build --output-on-failure || status=1; \
+	ctest --test-dir build --output-on-failure -j $(JOBS) || status=1; \
 	$(BIN)/python -m pytest $(PYTEST_ARGS) || status=1; \
 	exit $$status
 
