@@ -202,6 +202,27 @@ def test_random_numbers_are_those_without_compile(inductor):
             torch.testing.assert_close(mine.cpu(), its.cpu())
 
 
+def test_random_numbers_of_a_device_without_index_keep_their_order():
+    def function(x, y):
+        a = torch.rand(5, device="xla")
+        return torch.rand(3), a, torch.rand_like(x), torch.rand(2, device="xla"), x + y.to("xla")
+
+    x, y = torch.zeros(4, device="xla"), torch.ones(4)
+    torch.manual_seed(3)
+    expected = function(x, y)
+    torch.manual_seed(3)
+    for mine, its in zip(compiled(function)(x, y), expected, strict=True):
+        torch.testing.assert_close(mine.cpu(), its.cpu())
+
+
+def test_inductor_makes_tensors_from_sizes_alone():
+    run = compiled(
+        lambda x: x + torch.arange(x.shape[0]).to("xla"), dynamic=True, options={"inductor": True}
+    )
+    for n in (5, 6):
+        assert run(torch.ones(n, device="xla")).tolist() == [i + 1.0 for i in range(n)]
+
+
 def test_a_number_that_is_read_decides_a_size():
     torch._dynamo.config.capture_scalar_outputs = True
     try:

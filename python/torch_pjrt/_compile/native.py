@@ -1,5 +1,6 @@
 """Parts of a split graph that run on other devices than xla, compiled by Inductor."""
 
+import contextlib
 from collections.abc import Callable
 
 from torch._dynamo.utils import detect_fake_mode
@@ -21,7 +22,9 @@ def compile_with_inductor(part: GraphModule) -> Callable[[list], object]:
     # A context of its own: that of the whole graph tells of other arguments, and which of them
     # Inductor may overwrite.
     with tracing(TracingContext(fake_mode)):
-        decomposed = make_fx(part, decomposition_table=select_decomp_table())(*inputs)
+        # What makes tensors from sizes alone sees no argument that says it is traced.
+        with fake_mode or contextlib.nullcontext():
+            decomposed = make_fx(part, decomposition_table=select_decomp_table())(*inputs)
         output = decomposed.graph.output_node()
         output.meta["user_visible_output_idxs"] = list(range(len(output.args[0])))
         try:
