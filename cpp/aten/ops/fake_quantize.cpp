@@ -1,0 +1,128 @@
+#include <torch/library.h>
+
+#include "aten/checks.h"
+#include "aten/layout.h"
+#include "aten/ops/elementwise.h"
+#include "aten/ops/norm.h"
+
+// Rounding to the grid of a quantised type, and a mask of what lay within it.
+namespace torch_pjrt::aten {
+namespace {
+
+using Builder = StableHloBuilder;
+
+struct Range {
+  Operand least, most;
+  explicit Range(Emission& e, size_t first, const graph::Dimensions& sizes)
+      : least(e.builder().broadcast_to(e.operand(first), sizes)),
+        most(e.builder().broadcast_to(e.operand(first + 1), sizes)) {}
+};
+
+// Gives the value and the mask for `place`, x's place on the grid. A NaN is at its beginning.
+void finish_grid(Emission& e, Operand place, Operand scale, Operand zero, const Range& range) {
+  Builder& b = e.builder();
+  const Operand inside =
+      b.bit_and(b.greater_equal(place, range.least), b.less_equal(place, range.most));
+  Operand kept = b.minimum(b.maximum(place, range.least), range.most);
+  kept = b.select(b.is_nan(place), range.least, kept);
+  e.result(0, b.convert(b.multiply(b.subtract(kept, zero), scale), e.result_type(0).element));
+  e.result(1, inside);
+}
+
+// operands: x, scale, zero point, least, most; all numbers float32
+constexpr Operator kPerTensor{
+    "aten::fake_quantize_per_tensor_affine_cachemask", [](Emission& e) {
+      Builder& b = e.builder();
+      const Operand x = b.convert(e.operand(0), ElementType::kF32);
+      const Operand scale = e.operand(1);
+      const auto all = [&](Operand y) { return b.broadcast_to(y, x.dimensions()); };
+      const Operand scaled = b.multiply(x, all(b.divide(1, scale)));
+      const Operand zero = all(e.operand(2));
+      const Operand place = b.add(b.round_nearest_even(scaled), zero);
+      finish_grid(e, place, all(scale), zero, Range(e, 3, x.dimensions()));
+    }};
+
+// The same with scale and zero point of a channel; attributes: axis, whether zero points are whole
+constexpr Operator kPerChannel{"aten::fake_quantize_per_channel_affine_cachemask", [](Emission& e) {
+                                 Builder& b = e.builder();
+                                 const int64_t axis = e.attributes.integer();
+                                 const bool whole = e.attributes.boolean();
+                                 const Operand x = b.convert(e.operand(0), ElementType::kF32);
+                                 const auto channels = [&](size_t i) {
+                                   const Operand y = b.convert(e.operand(i), ElementType::kF32);
+                                   return b.broadcast_in_dim(y, x.dimensions(), {axis});
+                                 };
+                                 const Operand scale = channels(1), zero = channels(2);
+                                 const Operand scaled = b.multiply(x, b.divide(1, scale));
+                                 Operand place = whole ? b.add(b.round_nearest_even(scaled), zero)
+                                                       : b.round_nearest_even(b.add(scaled, zero));
+                                 // What has no int64 is at the beginning, as for the cpu.
+                                 place = b.select(b.less(b.abs(place), 0x1p63), place, -0x1p63);
+                                 finish_grid(e, place, scale, zero, Range(e, 3, x.dimensions()));
+                               }};
+
+void check(const char* name, const at::Tensor& self, int64_t least, int64_t most) {
+  TORCH_CHECK(least <= most, "`quant_min` should be less than or         equal to `quant_max`.");
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()), "\"", name,
+                              "\" not implemented for '", self.scalar_type(), "'");
+}
+
+std::tuple<at::Tensor, at::Tensor> finish_record(Record& record, const at::Tensor& self) {
+  const auto both = record.results({{self.scalar_type(), self.sizes()}, {at::kBool, self.sizes()}});
+  const auto strides = preserved_strides(self);
+  return {restrided(both[0], strides), restrided(both[1], strides)};
+}
+
+std::tuple<at::Tensor, at::Tensor> per_tensor(const at::Tensor& self, double scale, int64_t zero,
+                                              int64_t least, int64_t most) {
+  check("fake_quantize_tensor_cachemask_kernel_type_handling", self, least, most);
+  TORCH_CHECK(zero >= least && zero <= most,
+              "`zero_point` must be between `quant_min` and `quant_max`.");
+  Record record(kPerTensor);
+  record.tensor(self);
+  for (const at::Scalar& number :
+       {at::Scalar(scale), at::Scalar(zero), at::Scalar(least), at::Scalar(most)}) {
+    record.number(number, at::kFloat);
+  }
+  return finish_record(record, self);
+}
+
+constexpr Operator kZeroOutside{
+    "fake_quantize: `zero_point` must be between `quant_min` and `quant_max`; got: one outside; "
+    "check the zero points",
+    [](Emission& e) {
+      Builder& b = e.builder();
+      e.result(b.reduce(e.operand(0), graph::Reducer::kOr, {0}));
+    }};
+
+std::tuple<at::Tensor, at::Tensor> per_channel(const at::Tensor& self, const at::Tensor& scale,
+                                               const at::Tensor& zero, int64_t axis, int64_t least,
+                                               int64_t most) {
+  const c10::ScalarType scales = scale.scalar_type(), zeros = zero.scalar_type();
+  TORCH_CHECK(scales == at::kFloat || scales == at::kBFloat16,
+              "Scale must be Float or BFloat16, found ", scales);
+  TORCH_CHECK(zeros == at::kInt || zeros == at::kFloat || zeros == at::kHalf,
+              "Zero-point must be Int32, Float or Half, found ", zeros);
+  TORCH_CHECK(scale.dim() == 1, "scale should be a 1-D tensor");
+  TORCH_CHECK(zero.dim() == 1, "zero point should be a 1-D tensor");
+  TORCH_CHECK(scale.numel() == zero.numel(),
+              "scale and zero-point need to have the same dimensions");
+  TORCH_CHECK(scale.numel() == self.size(axis),
+              "dimensions of scale and zero-point are not consistent with input tensor");
+  TORCH_CHECK(axis >= 0 && axis <= self.dim(),
+              "`axis` must be between 0 and number of dimensions of input");
+  check("fake_quantize_channel_cachemask_cpu_type_handling", self, least, most);
+  if (zeros == at::kInt) check_never(kZeroOutside, zero.lt(least).logical_or(zero.gt(most)));
+  Record record(kPerChannel);
+  record.tensors({self, scale, zero}).number(least, at::kFloat).number(most, at::kFloat);
+  record.attribute(axis).attribute(zeros == at::kInt);
+  return finish_record(record, self);
+}
+
+TORCH_LIBRARY_IMPL(aten, XLA, m) {
+  m.impl("fake_quantize_per_tensor_affine_cachemask", TORCH_FN(per_tensor));
+  m.impl("fake_quantize_per_channel_affine_cachemask", TORCH_FN(per_channel));
+}
+
+}  // namespace
+}  // namespace torch_pjrt::aten

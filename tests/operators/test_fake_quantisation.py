@@ -1,0 +1,53 @@
+"""Fake quantisation against the CPU: grids, what lies outside them, NaN, masks and gradients."""
+
+import math
+
+import pytest
+import torch
+
+from agreement import compare, compare_errors
+
+TENSOR = torch.ops.aten.fake_quantize_per_tensor_affine_cachemask
+CHANNEL = torch.ops.aten.fake_quantize_per_channel_affine_cachemask
+X = 3 * torch.randn(4, 3, 5)
+X[0, 0] = torch.tensor([math.nan, math.inf, -math.inf, 1e30, -1e30])
+X[0, 1] = torch.tensor([0.25, 0.75, -0.25, 1.25, -0.5])  # ties
+SCALE = torch.tensor([0.5, 0.5, 0.1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_one_grid(dtype):
+    for scale, zero, least, most in [(0.5, 3, 0, 10), (0.1, -2, -128, 127)]:
+        compare(TENSOR, X.to(dtype), scale, zero, least, most)
+
+
+@pytest.mark.parametrize(
+    "zero", [torch.tensor([0, 3, 5], dtype=torch.int32), torch.tensor([0.5, 20, -3])]
+)
+def test_a_grid_of_each_channel(zero):
+    compare(CHANNEL, X, SCALE, zero, 1, 0, 10)
+    compare(CHANNEL, X.transpose(1, 2), SCALE, zero, 2, 0, 10)
+
+
+def test_gradients():
+    x = X.clone().requires_grad_()
+    zero = torch.tensor([0, 3, 5], dtype=torch.int32)
+    compare(torch.fake_quantize_per_tensor_affine, x, 0.5, 3, 0, 10, backward=True)
+    compare(torch.fake_quantize_per_channel_affine, x, SCALE, zero, 1, 0, 10, backward=True)
+
+
+def test_refused():
+    zero = torch.tensor([0, 3, 5], dtype=torch.int32)
+    for arguments in [(X, 0.5, 30, 0, 10), (X, 0.5, 3, 20, 10), (X.long(), 0.5, 3, 0, 10)]:
+        compare_errors(TENSOR, *arguments)
+    for arguments in [
+        (X, SCALE[:2], zero, 1),
+        (X, SCALE.double(), zero, 1),
+        (X, SCALE, zero.long(), 1),
+        (X, SCALE, zero, 0),
+        (X, SCALE, zero, 3),
+        (X, SCALE, zero, -2),
+        (X.long(), SCALE, zero, 1),
+        (X, SCALE, zero + 20, 1),
+    ]:
+        compare_errors(CHANNEL, *arguments, 0, 10)
