@@ -20,10 +20,10 @@ def leaf(*sizes, dtype=torch.float32):
 def test_planes(dtype):
     samples = torch.rand(3, 3, 2).to(dtype)  # more of them than the batch
     x = leaf(2, 3, 40, 11, dtype=dtype)
-    compare(POOL[2], x, [2, 3], [17, 5], samples, backward=True)
+    compare(POOL[2], x, [2, 2], [17, 5], samples, backward=True)
 
 
-@pytest.mark.parametrize(("kernel", "output"), [([2, 3, 2], [3, 1, 4]), ([4, 5, 4], [2, 2, 2])])
+@pytest.mark.parametrize(("kernel", "output"), [([2, 1, 2], [3, 1, 4]), ([4, 5, 4], [2, 2, 2])])
 def test_volumes(kernel, output):
     compare(POOL[3], leaf(2, 6, 7, 9), kernel, output, torch.rand(1, 2, 3), backward=True)
 
