@@ -49,7 +49,7 @@ $(VENV)/.packages: $(PINNED) requirements/runtime-no-deps.txt | $(BIN)/python
 
 build/build.ninja: CMakeLists.txt $(VENV)/.packages
 	@PYTHON=$(BIN)/python tools/install_system_packages build test
-	@cmake -S . -B build -G Ninja -DPython_EXECUTABLE=$(BIN)/python
+	@cmake -S . -B build -G Ninja -DPython_EXECUTABLE=$(BIN)/python $(if $(CI),-DTORCH_PJRT_UNITY=ON)
 	@touch $@
 
 # The link makes `import torch` find torch_pjrt's entry point. A linked environment belongs to

@@ -22,7 +22,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(strided_copy_fuzzer PRIVATE -fsanitize=fuzzer)
   target_link_options(strided_copy_fuzzer PRIVATE -fsanitize=fuzzer)
   add_test(NAME fuzz COMMAND strided_copy_fuzzer -runs=20000)
-else()
+elseif(NOT TORCH_PJRT_SANITIZE MATCHES "thread") # it has one
   add_test(NAME fuzz COMMAND strided_copy_fuzzer 20000)
 endif()
 
@@ -46,6 +46,8 @@ foreach(_layer base pjrt transfer graph dlpack chaos)
   endif()
   set(_test ${_layer}_tests)
   add_executable(${_test} ${_sources})
+  set_target_properties(${_test} PROPERTIES UNITY_BUILD ${TORCH_PJRT_UNITY}
+                                            UNITY_BUILD_BATCH_SIZE 12)
   target_include_directories(${_test} PRIVATE "${PROJECT_SOURCE_DIR}/tests/cpp")
   target_link_libraries(${_test} PRIVATE torch_pjrt_core GTest::gtest_main GTest::gtest
                                          Threads::Threads)

@@ -186,6 +186,8 @@ Operand StableHloBuilder::gather_elements(Operand x, Operand index, int64_t dim)
   if (x.rank() == 0) return index.rank() == 0 ? x : broadcast_to(x, index.dimensions());
   dim = normalized_dim(dim, x.rank(), kName);
   const Operand source = cut_to(*this, kName, x, index, dim);
+  const Type type{x.element(), index.dimensions()};
+  if (type.element_count() == 0) return zeros(type);  // slices of one element would not fit
   GatherDimensions d;
   d.collapsed_slice = {dim};
   d.operand_batching = dims_but(x.rank(), dim);

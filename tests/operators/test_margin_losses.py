@@ -64,3 +64,11 @@ ONE = torch._C._nn.multi_margin_loss
 )
 def test_what_they_refuse(function, arguments):
     compare_errors(function, *arguments)
+
+
+def test_a_batch_without_rows():
+    x, target = torch.empty(0, 4, device="xla"), torch.empty(0, dtype=torch.long, device="xla")
+    # The CPU returns memory that nobody wrote.
+    assert F.multi_margin_loss(x, target, reduction="sum").item() == 0
+    assert F.multi_margin_loss(x, target, reduction="none").shape == (0,)
+    assert F.multilabel_margin_loss(x, target.view(0, 1).expand(0, 4), reduction="sum").item() == 0
