@@ -62,9 +62,9 @@ class EventThread {
       }
       put_in_order(batch);
       for (Work& work : batch) {
+        pjrt_chaos::add(Count::kEventsDelayed);  // before those wake who wait for the event
         work.run();
         work.run = nullptr;
-        pjrt_chaos::add(Count::kEventsDelayed);
         {
           const std::lock_guard lock(mutex_);
           ++done_;
