@@ -29,6 +29,14 @@ def test_a_grid_of_each_channel(zero):
     compare(CHANNEL, X.transpose(1, 2), SCALE, zero, 2, 0, 10)
 
 
+def test_float64_is_not_rounded_before_its_place_is_found():
+    x = torch.tensor([0.5 + 1e-12, 1.5 - 1e-12, 0.35 + 1e-12, 0.05, 1, 3], dtype=torch.float64)
+    for scale in (1.0, 0.1, 0.3):
+        compare(TENSOR, x, scale, 0, -100, 100)
+    zero = torch.zeros(3, dtype=torch.int32)
+    compare(CHANNEL, x.view(2, 3), torch.tensor([1.0, 0.1, 0.7]), zero, 1, -100, 100)
+
+
 def test_gradients():
     x = X.clone().requires_grad_()
     zero = torch.tensor([0, 3, 5], dtype=torch.int32)

@@ -11,21 +11,33 @@ namespace {
 
 using Builder = StableHloBuilder;
 
+// The place of a float64 is computed as it is, all else in float32, as the CPU does.
+Operand computed_x(Emission& e) {
+  const bool wide = e.operand(0).element() == ElementType::kF64;
+  return e.builder().convert(e.operand(0), wide ? ElementType::kF64 : ElementType::kF32);
+}
+
+Operand spread_like(Builder& b, Operand number, Operand x) {
+  return b.broadcast_to(b.convert(number, x.element()), x.dimensions());
+}
+
 struct Range {
   Operand least, most;
-  explicit Range(Emission& e, size_t first, const graph::Dimensions& sizes)
-      : least(e.builder().broadcast_to(e.operand(first), sizes)),
-        most(e.builder().broadcast_to(e.operand(first + 1), sizes)) {}
+  explicit Range(Emission& e, size_t first, Operand x)
+      : least(spread_like(e.builder(), e.operand(first), x)),
+        most(spread_like(e.builder(), e.operand(first + 1), x)) {}
 };
 
-// Gives the value and the mask for `place`, x's place on the grid. A NaN is at its beginning.
+// Gives the value and the mask for `place`, x's place on the grid. A NaN is at its beginning. The
+// value is computed in the scale's type.
 void finish_grid(Emission& e, Operand place, Operand scale, Operand zero, const Range& range) {
   Builder& b = e.builder();
   const Operand inside =
       b.bit_and(b.greater_equal(place, range.least), b.less_equal(place, range.most));
   Operand kept = b.minimum(b.maximum(place, range.least), range.most);
   kept = b.select(b.is_nan(place), range.least, kept);
-  e.result(0, b.convert(b.multiply(b.subtract(kept, zero), scale), e.result_type(0).element));
+  const Operand steps = b.convert(b.subtract(kept, zero), scale.element());
+  e.result(0, b.convert(b.multiply(steps, scale), e.result_type(0).element));
   e.result(1, inside);
 }
 
@@ -33,13 +45,11 @@ void finish_grid(Emission& e, Operand place, Operand scale, Operand zero, const 
 constexpr Operator kPerTensor{
     "aten::fake_quantize_per_tensor_affine_cachemask", [](Emission& e) {
       Builder& b = e.builder();
-      const Operand x = b.convert(e.operand(0), ElementType::kF32);
-      const Operand scale = e.operand(1);
-      const auto all = [&](Operand y) { return b.broadcast_to(y, x.dimensions()); };
-      const Operand scaled = b.multiply(x, all(b.divide(1, scale)));
-      const Operand zero = all(e.operand(2));
+      const Operand x = computed_x(e);
+      const Operand scale = e.operand(1), zero = spread_like(b, e.operand(2), x);
+      const Operand scaled = b.multiply(x, spread_like(b, b.divide(1, scale), x));
       const Operand place = b.add(b.round_nearest_even(scaled), zero);
-      finish_grid(e, place, all(scale), zero, Range(e, 3, x.dimensions()));
+      finish_grid(e, place, b.broadcast_to(scale, x.dimensions()), zero, Range(e, 3, x));
     }};
 
 // The same with scale and zero point of a channel; attributes: axis, whether zero points are whole
@@ -47,18 +57,20 @@ constexpr Operator kPerChannel{"aten::fake_quantize_per_channel_affine_cachemask
                                  Builder& b = e.builder();
                                  const int64_t axis = e.attributes.integer();
                                  const bool whole = e.attributes.boolean();
-                                 const Operand x = b.convert(e.operand(0), ElementType::kF32);
-                                 const auto channels = [&](size_t i) {
-                                   const Operand y = b.convert(e.operand(i), ElementType::kF32);
-                                   return b.broadcast_in_dim(y, x.dimensions(), {axis});
+                                 const Operand x = computed_x(e);
+                                 const auto channels = [&](Operand y) {
+                                   return b.broadcast_in_dim(b.convert(y, x.element()),
+                                                             x.dimensions(), {axis});
                                  };
-                                 const Operand scale = channels(1), zero = channels(2);
-                                 const Operand scaled = b.multiply(x, b.divide(1, scale));
+                                 const Operand given = b.convert(e.operand(1), ElementType::kF32);
+                                 const Operand scale = channels(given);
+                                 const Operand zero = channels(e.operand(2));
+                                 const Operand scaled = b.multiply(x, channels(b.divide(1, given)));
                                  Operand place = whole ? b.add(b.round_nearest_even(scaled), zero)
                                                        : b.round_nearest_even(b.add(scaled, zero));
                                  // What has no int64 is at the beginning, as for the cpu.
                                  place = b.select(b.less(b.abs(place), 0x1p63), place, -0x1p63);
-                                 finish_grid(e, place, scale, zero, Range(e, 3, x.dimensions()));
+                                 finish_grid(e, place, scale, zero, Range(e, 3, x));
                                }};
 
 void check(const char* name, const at::Tensor& self, int64_t least, int64_t most) {
