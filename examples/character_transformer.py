@@ -112,7 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
     report.print_step_time(seconds)
     report.print_counters(counters)
     print("sample:")
-    print(write(network, options.text, options.prompt, 40 if options.short else 400))
+    print(write(network, options.text, options.prompt, 12 if options.short else 400))
     return 0
 
 
