@@ -56,7 +56,7 @@ struct StableHloBuilder::State {
   static constexpr uint32_t kChunk = 1u << kChunkBits;
 
   // What is written, in pieces: one string would be moved to fresh memory again and again.
-  static constexpr size_t kPiece = 64 * 1024;
+  static constexpr size_t kPiece = size_t{64} * 1024;
   std::vector<std::string> pieces;
   std::string text;  // the last piece
   std::string parameters;
