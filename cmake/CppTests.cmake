@@ -30,8 +30,6 @@ set(_plugins "${FACT_plugins}")
 set(_seconds 300)
 if(TORCH_PJRT_SANITIZE)
   set(_seconds 1200)
-endif()
-if(TORCH_PJRT_SANITIZE)
   # It is our code that is looked at: one plugin will do.
   string(REGEX REPLACE ":.*" "" _plugins "${_plugins}")
 endif()

@@ -8,6 +8,13 @@ import torch_pjrt
 from agreement import assert_same, tensors_in
 
 
+def toy(x, y, middle, end):
+    """The program with a move in its middle that other backends refuse."""
+    a = torch.sin(x).to(middle)
+    b = torch.sin(y).to(middle)
+    return (a + b).to(end)
+
+
 def compare_compiled(
     function, *arguments, calls=2, tolerance=None, device="xla", **options
 ) -> None:

@@ -1,5 +1,6 @@
 #include "aten/checks.h"
 
+#include "aten/any.h"
 #include "aten/config.h"
 
 namespace torch_pjrt::aten {
@@ -13,7 +14,7 @@ constexpr Operator kOutOfBounds{
       const Operand outside =
           b.bit_or(b.less(index, 0), b.greater_equal(index, e.attributes.integer()));
       if (index.rank() < 2) {
-        return e.result(b.reduce(outside, graph::Reducer::kOr, graph::all_dims(index)));
+        return e.result(any(b, outside));
       }
       // XLA CPU shares the rows among its threads, but not a reduction to one element.
       graph::Dimensions inner = graph::all_dims(index);

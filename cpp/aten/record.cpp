@@ -2,6 +2,7 @@
 
 #include <ATen/MemoryOverlap.h>
 
+#include "aten/any.h"
 #include "aten/config.h"
 #include "aten/layout.h"
 #include "aten/types.h"
@@ -82,7 +83,7 @@ void emit_out_of_range(Emission& e) {
   const bool allow_negative = e.attributes.boolean();
   const Operand low = b.less(index, allow_negative ? -size : 0);
   const Operand high = b.greater_equal(index, size);
-  e.result(b.reduce(b.bit_or(low, high), graph::Reducer::kOr, graph::all_dims(index)));
+  e.result(any(b, b.bit_or(low, high)));
 }
 
 constexpr Operator kOutOfRange{"torch_pjrt::index_out_of_range", emit_out_of_range};

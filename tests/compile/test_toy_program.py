@@ -7,15 +7,9 @@ import pytest
 import torch
 
 import torch_pjrt
-from compiled_agreement import bytes_copied, replays_of
+from compiled_agreement import bytes_copied, replays_of, toy
 
 EVERY_WAY = list(itertools.product(("cpu", "xla"), repeat=3))
-
-
-def toy(x, y, middle, end):
-    a = torch.sin(x).to(middle)
-    b = torch.sin(y).to(middle)
-    return (a + b).to(end)
 
 
 @pytest.mark.parametrize("start, middle, end", EVERY_WAY)

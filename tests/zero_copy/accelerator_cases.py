@@ -19,7 +19,7 @@ from chaos_support import Chaos
 simulator = simulated_support.load()  # before PyTorch counts its devices
 
 import torch_pjrt  # noqa: E402
-from compiled_agreement import replays_of  # noqa: E402
+from compiled_agreement import replays_of, toy  # noqa: E402
 from sharing import LARGE, address, count, counted, live_aliases  # noqa: E402
 from torch_pjrt import _C, zero_copy  # noqa: E402
 
@@ -498,12 +498,6 @@ def test_the_mixed_model_learns_the_same_and_copies_nothing_at_the_border():
 
 
 # Compiled functions.
-
-
-def toy(x, y, middle, end):
-    a = torch.sin(x).to(middle)
-    b = torch.sin(y).to(middle)
-    return (a + b).to(end)
 
 
 @pytest.mark.parametrize("start, middle, end", list(itertools.product((NEAR, "xla"), repeat=3)))

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "aten/any.h"
 #include "aten/checks.h"
 #include "aten/ops/elementwise.h"
 #include "aten/ops/rounding.h"
@@ -80,7 +81,7 @@ constexpr Operator kNoRange{
     [](Emission& e) {
       Builder& b = e.builder();
       const Operand x = e.operand(0);
-      e.result(b.reduce(b.bit_not(b.is_finite(x)), Reducer::kOr, graph::all_dims(x)));
+      e.result(any(b, b.bit_not(b.is_finite(x))));
     }};
 
 at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min,

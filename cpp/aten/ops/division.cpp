@@ -2,6 +2,7 @@
 #include <ATen/ops/remainder.h>
 #include <torch/library.h>
 
+#include "aten/any.h"
 #include "aten/checks.h"
 #include "aten/ops/elementwise.h"
 #include "aten/ops/rounding.h"
@@ -78,7 +79,7 @@ constexpr Operator kZeroDivisor{
     [](Emission& e) {
       StableHloBuilder& b = e.builder();
       const Operand zero = b.equal(e.operand(0), 0);
-      e.result(b.reduce(zero, graph::Reducer::kOr, graph::all_dims(zero)));
+      e.result(any(b, zero));
     }};
 
 template <const Operator& op>
@@ -139,7 +140,7 @@ Operand greatest_common_divisor(Builder& b, Operand x, Operand y) {
       {b.abs(x), b.abs(y)},
       [](Builder& b, OperandList pair) {
         const Operand going = b.not_equal(pair[1], 0);
-        return Operands{b.reduce(going, graph::Reducer::kOr, graph::all_dims(going))};
+        return Operands{any(b, going)};
       },
       [](Builder& b, OperandList pair) {
         const Operand done = b.equal(pair[1], 0);

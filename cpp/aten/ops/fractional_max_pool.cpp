@@ -18,9 +18,7 @@ using graph::Dimensions;
 constexpr int64_t kMostTaps = 64;  // more are a loop instead of one by one
 
 int64_t product(const Dimensions& sizes, size_t first) {
-  int64_t product = 1;
-  for (size_t i = first; i < sizes.size(); ++i) product *= sizes[i];
-  return product;
+  return c10::multiply_integers(sizes.begin() + first, sizes.end());
 }
 
 // Where windows begin in one dimension, [planes, outputs], from one sample a plane; as
@@ -83,8 +81,7 @@ constexpr Operator kForward{
         const Operand wins = b.bit_or(b.greater(value, best), b.is_nan(value));
         return std::pair(b.select(wins, value, best), b.select(wins, index, best_index));
       };
-      int64_t taps = 1;
-      for (const int64_t k : kernel) taps *= k;
+      const int64_t taps = c10::multiply_integers(kernel);
       Operand best = b.broadcast_to(b.lowest(x.element()), first.dimensions()), index = first;
       if (taps <= kMostTaps) {
         for (int64_t tap = 0; tap < taps; ++tap) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "aten/any.h"
 #include "aten/ops/elementwise.h"
 #include "aten/ops/log_ratio.h"
 
@@ -19,10 +20,6 @@ constexpr double kLargeOrder = 1e4;  // from here the asymptotic expansion is ex
 double resolution(Operand x) {
   return x.element() == ElementType::kF64 ? std::numeric_limits<double>::epsilon()
                                           : double{std::numeric_limits<float>::epsilon()};
-}
-
-Operand any(Builder& b, Operand flags) {
-  return b.reduce(flags, graph::Reducer::kOr, graph::all_dims(flags));
 }
 
 // x^a exp(-x) / gamma(a). For large a from the ratio of x and a, since the powers overflow.

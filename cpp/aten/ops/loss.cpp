@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "aten/any.h"
 #include "aten/checks.h"
 #include "aten/ops/elementwise.h"
 
@@ -129,7 +130,7 @@ void outside_unit_interval(Emission& e) {
   Builder& b = e.builder();
   const Operand x = e.operand(0);
   const Operand inside = b.bit_and(b.greater_equal(x, 0), b.less_equal(x, 1));  // not so for NaN
-  e.result(b.reduce(b.bit_not(inside), graph::Reducer::kOr, graph::all_dims(x)));
+  e.result(any(b, b.bit_not(inside)));
 }
 constexpr Operator kInputOutside{
     "binary_cross_entropy: all elements of input should be between 0 and 1; got another; apply "

@@ -2,6 +2,7 @@
 #include <ATen/native/LossMulti.h>
 #include <torch/library.h>
 
+#include "aten/any.h"
 #include "aten/checks.h"
 #include "aten/ops/elementwise.h"
 #include "graph/held_element.h"
@@ -223,7 +224,7 @@ constexpr Operator kLabelOutOfRange{
       const Operand target = e.operand(0);
       const int64_t classes = target.rank() ? target.dimension(-1) : 1;
       const Operand outside = b.bit_or(b.less(target, -1), b.greater_equal(target, classes));
-      e.result(b.reduce(outside, Reducer::kOr, graph::all_dims(target)));
+      e.result(any(b, outside));
     }};
 
 void check_labels(const char* kernel, const at::Tensor& self, const at::Tensor& target) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "aten/any.h"
 #include "aten/ops/elementwise.h"
 
 // Orthogonal polynomials of tensors of degrees: by their recurrences, or where the cpu takes it by
@@ -34,7 +35,7 @@ Operand recurrence(Builder& b, Operand x, Operand degree, Operand first, Step st
       {b.scalar(ElementType::kS64, 1), x, wanted, first, b.ones_like(x)},
       [&](Builder& b, OperandList state) {
         const Operand going = goes_on(b, state);
-        return Operands{b.reduce(going, graph::Reducer::kOr, graph::all_dims(going))};
+        return Operands{any(b, going)};
       },
       [&](Builder& b, OperandList state) {
         const Operand going = goes_on(b, state);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "aten/any.h"
 #include "aten/checks.h"
 #include "aten/ops/elementwise.h"
 #include "aten/ops/log_ratio.h"
@@ -82,7 +83,7 @@ constexpr Operator kNoRate{
     [](Emission& e) {
       Builder& b = e.builder();
       const Operand valid = b.greater_equal(e.operand(0), 0);  // not so for NaN
-      e.result(b.reduce(b.bit_not(valid), graph::Reducer::kOr, graph::all_dims(valid)));
+      e.result(any(b, b.bit_not(valid)));
     }};
 
 at::Tensor poisson(const at::Tensor& self, std::optional<at::Generator> generator) {

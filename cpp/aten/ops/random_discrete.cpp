@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "aten/any.h"
 #include "aten/checks.h"
 #include "aten/generator.h"
 #include "aten/ops/random_bits.h"
@@ -54,7 +55,7 @@ constexpr Operator kNoProbability{
       StableHloBuilder& b = e.builder();
       const Operand p = e.operand(0);
       const Operand inside = b.bit_and(b.greater_equal(p, 0), b.less_equal(p, 1));
-      e.result(b.reduce(b.bit_not(inside), graph::Reducer::kOr, graph::all_dims(p)));
+      e.result(any(b, b.bit_not(inside)));
     }};
 
 template <typename RNG>

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "aten/any.h"
 #include "aten/ops/random_bits.h"
 
 namespace torch_pjrt::aten {
@@ -15,9 +16,7 @@ Operand draw_until_accepted(Emission& e, Operand wanted, Operand otherwise, int 
   // attempt, those still open, values
   const graph::Operands end = b.while_loop(
       {b.scalar(graph::ElementType::kU64, 1), wanted, otherwise},
-      [](StableHloBuilder& b, graph::OperandList s) {
-        return graph::Operands{b.reduce(s[1], graph::Reducer::kOr, graph::all_dims(s[1]))};
-      },
+      [](StableHloBuilder& b, graph::OperandList s) { return graph::Operands{any(b, s[1])}; },
       [&](StableHloBuilder& b, graph::OperandList s) {
         RandomNumbers numbers(e, s[1].dimensions(), words, s[0]);
         const auto [value, accepted] = draw(b, numbers);
@@ -35,9 +34,7 @@ Operand count_steps(Emission& e, Operand wanted, Operand limit, int words, const
   // attempt, those still open, place, count
   const graph::Operands end = b.while_loop(
       {b.scalar(graph::ElementType::kU64, 1), wanted, b.zeros_like(limit), b.zeros_like(limit)},
-      [](StableHloBuilder& b, graph::OperandList s) {
-        return graph::Operands{b.reduce(s[1], graph::Reducer::kOr, graph::all_dims(s[1]))};
-      },
+      [](StableHloBuilder& b, graph::OperandList s) { return graph::Operands{any(b, s[1])}; },
       [&](StableHloBuilder& b, graph::OperandList s) {
         RandomNumbers numbers(e, s[1].dimensions(), words, s[0]);
         const Operand place = b.add(s[2], step(b, numbers));

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "aten/any.h"
+
 namespace torch_pjrt::aten {
 
 Operand zeta(StableHloBuilder& b, Operand x, Operand q) {
@@ -15,7 +17,7 @@ Operand zeta(StableHloBuilder& b, Operand x, Operand q) {
       {b.select(pole, b.ones_like(q), q), x, b.zeros_like(x)},
       [&](StableHloBuilder& b, OperandList state) {
         const Operand going = goes_on(b, state[0]);
-        return Operands{b.reduce(going, graph::Reducer::kOr, graph::all_dims(going))};
+        return Operands{any(b, going)};
       },
       [&](StableHloBuilder& b, OperandList state) {
         const Operand going = goes_on(b, state[0]);
