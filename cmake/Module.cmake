@@ -20,6 +20,8 @@ add_library(torch_pjrt_module MODULE ${MODULE_SOURCES})
 set_target_properties(
   torch_pjrt_module
   PROPERTIES OUTPUT_NAME _C
+             UNITY_BUILD ${TORCH_PJRT_UNITY}
+             UNITY_BUILD_BATCH_SIZE 4
              PREFIX ""
              SUFFIX "${FACT_ext_suffix}"
              INSTALL_RPATH "$ORIGIN/../torch/lib"
@@ -50,12 +52,16 @@ target_precompile_headers(
   <string>
   <unordered_map>
   <vector>
+  <ATen/Context.h>
+  <ATen/ExpandUtils.h>
+  <ATen/TensorSubclassLikeUtils.h>
   <ATen/core/Tensor.h>
   <ATen/core/dispatch/Dispatcher.h>
   <c10/core/Allocator.h>
   <c10/core/ScalarType.h>
   <c10/core/StorageImpl.h>
   <c10/core/TensorImpl.h>
+  <c10/core/impl/VirtualGuardImpl.h>
   <c10/util/ArrayRef.h>
   <torch/library.h>)
 install(TARGETS torch_pjrt_module LIBRARY DESTINATION torch_pjrt COMPONENT torch_pjrt)

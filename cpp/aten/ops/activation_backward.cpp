@@ -113,12 +113,13 @@ constexpr Operator kHardtanhGradient{
     }>};
 
 template <const Operator& op>
-at::Tensor plain(const at::Tensor& grad, const at::Tensor& self) {
+at::Tensor gradient_of(const at::Tensor& grad, const at::Tensor& self) {
   return gradient(op, grad, self);
 }
 
 template <const Operator& op>
-at::Tensor with_number(const at::Tensor& grad, const at::Tensor& self, const at::Scalar& number) {
+at::Tensor gradient_with_number(const at::Tensor& grad, const at::Tensor& self,
+                                const at::Scalar& number) {
   return gradient(op, grad, self, {number});
 }
 
@@ -227,14 +228,14 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("threshold_backward", TORCH_FN(threshold_backward));
   m.impl("leaky_relu_backward", TORCH_FN(leaky_relu_backward));
   m.impl("gelu_backward", TORCH_FN(gelu_backward));
-  m.impl("silu_backward", TORCH_FN(plain<kSiluGradient>));
-  m.impl("mish_backward", TORCH_FN(plain<kMishGradient>));
-  m.impl("sigmoid_backward", TORCH_FN(plain<kSigmoidGradient>));
-  m.impl("tanh_backward", TORCH_FN(plain<kTanhGradient>));
-  m.impl("hardsigmoid_backward", TORCH_FN(plain<kHardsigmoidGradient>));
-  m.impl("hardswish_backward", TORCH_FN(plain<kHardswishGradient>));
-  m.impl("softshrink_backward", TORCH_FN(with_number<kShrinkGradient>));
-  m.impl("hardshrink_backward", TORCH_FN(with_number<kShrinkGradient>));
+  m.impl("silu_backward", TORCH_FN(gradient_of<kSiluGradient>));
+  m.impl("mish_backward", TORCH_FN(gradient_of<kMishGradient>));
+  m.impl("sigmoid_backward", TORCH_FN(gradient_of<kSigmoidGradient>));
+  m.impl("tanh_backward", TORCH_FN(gradient_of<kTanhGradient>));
+  m.impl("hardsigmoid_backward", TORCH_FN(gradient_of<kHardsigmoidGradient>));
+  m.impl("hardswish_backward", TORCH_FN(gradient_of<kHardswishGradient>));
+  m.impl("softshrink_backward", TORCH_FN(gradient_with_number<kShrinkGradient>));
+  m.impl("hardshrink_backward", TORCH_FN(gradient_with_number<kShrinkGradient>));
   m.impl("elu_backward", TORCH_FN(elu_backward));
   m.impl("softplus_backward", TORCH_FN(softplus_backward));
   m.impl("hardtanh_backward", TORCH_FN(hardtanh_backward));

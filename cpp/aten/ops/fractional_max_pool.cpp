@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include "aten/ops/elementwise.h"
+#include "aten/ops/norm.h"
 #include "aten/ops/rounding.h"
 
 // Maximum over windows of one size whose places are random, with the indices of the maxima in their
@@ -130,11 +131,6 @@ constexpr Operator kBackward{
                          type.dimensions));
     }};
 
-void check_dtype(const char* name, const at::Tensor& self) {
-  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(self.scalar_type()), "\"", name,
-                              "\" not implemented for '", self.scalar_type(), "'");
-}
-
 // PyTorch's own shape rule and checks.
 template <int kRank>
 at::Tensor model(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef output,
@@ -154,7 +150,7 @@ std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& self, at::IntArrayR
                                            at::IntArrayRef output, const at::Tensor& samples) {
   const at::Tensor shape = model<kRank>(self, kernel, output, samples);
   at::native::fractional_max_pool_check_shape<kRank>(self, samples);
-  check_dtype("fractional_max_pool_out_frame", self);
+  check_floating("fractional_max_pool_out_frame", self);
   const auto both = Record(kForward)
                         .tensors({self, samples})
                         .attribute(kernel)
@@ -166,7 +162,7 @@ std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& self, at::IntArrayR
 template <int kRank>
 at::Tensor backward(const at::Tensor& grad, const at::Tensor& self, at::IntArrayRef kernel,
                     at::IntArrayRef output, const at::Tensor& indices) {
-  check_dtype("fractional_max_pool_backward_out_frame", self);
+  check_floating("fractional_max_pool_backward_out_frame", self);
   c10::DimVector sizes(self.sizes().begin(), self.sizes().end());
   TORCH_CHECK(kernel.size() == kRank && output.size() == kRank && self.dim() > kRank,
               "fractional_max_pool_backward: the sizes do not fit; got ", kernel, " and ", output,

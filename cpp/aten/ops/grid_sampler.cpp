@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "aten/ops/elementwise.h"
+#include "aten/ops/norm.h"
 #include "aten/ops/rounding.h"
 
 // Sampling an image or a volume at the places of a grid. Everywhere `x` is the last axis, which is
@@ -264,14 +265,9 @@ constexpr Operator kSampleBackward{
       e.result(1, b.convert(b.reshape(b.stack(by_coordinate, 1), grid.dimensions), grid.element));
     }};
 
-void check_dtype(const char* name, const at::Tensor& input) {
-  TORCH_CHECK_NOT_IMPLEMENTED(input.is_floating_point(), "\"", name, "\" not implemented for '",
-                              input.scalar_type(), "'");
-}
-
 at::Tensor sample(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation,
                   int64_t padding, bool align_corners) {
-  check_dtype("grid_sampler", input);
+  check_floating("grid_sampler", input);
   c10::DimVector sizes(input.sizes().slice(0, 2));
   for (int64_t d = 1; d + 1 < grid.dim(); ++d) sizes.push_back(grid.size(d));
   if (c10::multiply_integers(sizes) == 0) return at::empty(sizes, input.options());

@@ -43,7 +43,8 @@ constexpr Operator kArgmax{"aten::argmax", emit_index<true>};
 constexpr Operator kArgmin{"aten::argmin", emit_index<false>};
 
 template <const Operator& op>
-std::tuple<at::Tensor, at::Tensor> extreme(const at::Tensor& self, int64_t dim, bool keepdim) {
+std::tuple<at::Tensor, at::Tensor> extreme_along(const at::Tensor& self, int64_t dim,
+                                                 bool keepdim) {
   TORCH_CHECK(!self.is_complex(), op.name.substr(6), "(): does not support complex input");
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   if (self.dim() == 0) return {self.clone(), at::zeros({}, self.options().dtype(at::kLong))};
@@ -81,8 +82,8 @@ at::Tensor index_of_extreme(const at::Tensor& self, std::optional<int64_t> dim, 
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
-  m.impl("max.dim", TORCH_FN(extreme<kMaxDim>));
-  m.impl("min.dim", TORCH_FN(extreme<kMinDim>));
+  m.impl("max.dim", TORCH_FN(extreme_along<kMaxDim>));
+  m.impl("min.dim", TORCH_FN(extreme_along<kMinDim>));
   m.impl("argmax", TORCH_FN(index_of_extreme<kArgmax>));
   m.impl("argmin", TORCH_FN(index_of_extreme<kArgmin>));
 }
