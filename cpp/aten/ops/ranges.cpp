@@ -7,9 +7,7 @@
 #include <torch/library.h>
 
 #include "aten/device.h"
-#include "aten/record.h"
-#include "aten/types.h"
-#include "graph/held_element.h"
+#include "aten/ops/spacing.h"
 
 // Evenly spaced numbers: arange, linspace, logspace.
 namespace torch_pjrt::aten {
@@ -82,36 +80,20 @@ at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at:
   return out;
 }
 
-// operands: start, end. From the start up to the middle,
-// from the end down to it, as CPU does.
-Operand spaced(Emission& e, ElementType working) {
-  StableHloBuilder& b = e.builder();
-  const graph::Dimensions& sizes = e.result_type().dimensions;
-  const int64_t steps = sizes[0];
-  const Operand start = b.convert(e.operand(0), working), end = b.convert(e.operand(1), working);
-  if (steps == 1) return b.broadcast_to(start, sizes);
-  const Operand step =
-      b.broadcast_to(b.divide(b.subtract(end, start), b.scalar(working, steps - 1)), sizes);
-  const Operand count = b.iota({graph::held(graph::ElementType::kS64), sizes}, 0);
-  const Operand up =
-      b.add(b.broadcast_to(start, sizes), b.multiply(step, b.convert(count, working)));
-  const Operand left = b.subtract(b.filled_like(count, steps - 1), count);
-  const Operand down =
-      b.subtract(b.broadcast_to(end, sizes), b.multiply(step, b.convert(left, working)));
-  return b.select(b.less(count, steps / 2), up, down);
+// operands: start, end, number of intervals
+Operand spaced(Emission& e) {
+  return evenly_spaced(e.builder(), e.operand(0), e.operand(1), e.operand(2),
+                       e.result_type().dimensions[0], e.result_type().element);
 }
 
-constexpr Operator kLinspace{
-    "aten::linspace", [](Emission& e) {
-      e.result(e.builder().convert(spaced(e, e.operand(0).element()), e.result_type().element));
-    }};
-// operand 2: base
+constexpr Operator kLinspace{"aten::linspace", [](Emission& e) { finish(e, spaced(e)); }};
+// operand 3: base
 constexpr Operator kLogspace{
     "aten::logspace", [](Emission& e) {
       StableHloBuilder& b = e.builder();
-      const Operand exponent = spaced(e, e.operand(0).element());
-      const Operand base = b.broadcast_to(e.operand(2), exponent.dimensions());
-      e.result(b.convert(b.power(base, exponent), e.result_type().element));
+      const Operand exponent = spaced(e);
+      const Operand base = b.convert(e.operand(3), exponent.element());
+      finish(e, b.power(b.broadcast_to(base, exponent.dimensions()), exponent));
     }};
 
 void resize_steps(at::Tensor& out, int64_t steps) {
@@ -139,6 +121,7 @@ at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   const c10::ScalarType working = spacing_dtype(out.scalar_type());
   Record record(kLinspace);
   record.on(executor_of(out)).number(start, working).number(end, working);
+  record.number(steps - 1, working);
   write_list(out, record);
   return out;
 }
@@ -153,7 +136,8 @@ at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   }
   const c10::ScalarType working = spacing_dtype(out.scalar_type());
   Record record(kLogspace);
-  record.on(executor_of(out)).number(start, working).number(end, working).number(base, working);
+  record.on(executor_of(out)).number(start, working).number(end, working);
+  record.number(steps - 1, working).number(base, working);
   write_list(out, record);
   return out;
 }
