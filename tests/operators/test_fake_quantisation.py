@@ -8,6 +8,7 @@ import torch
 from agreement import compare, compare_errors
 
 TENSOR = torch.ops.aten.fake_quantize_per_tensor_affine_cachemask
+TENSORS = torch.ops.aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams
 CHANNEL = torch.ops.aten.fake_quantize_per_channel_affine_cachemask
 X = 3 * torch.randn(4, 3, 5)
 X[0, 0] = torch.tensor([math.nan, math.inf, -math.inf, 1e30, -1e30])
@@ -29,6 +30,16 @@ def test_a_grid_of_each_channel(zero):
     compare(CHANNEL, X.transpose(1, 2), SCALE, zero, 2, 0, 10)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_grid_given_by_tensors(dtype):
+    scale, zero = torch.tensor([0.1]), torch.tensor([3], dtype=torch.int32)
+    for enabled in (torch.tensor([1]), torch.tensor([0])):
+        compare(TENSORS, X.to(dtype), scale, zero, enabled, 0, 10)
+    compare(TENSORS, X.to(dtype).mT, scale[0], torch.tensor(-2.7), enabled[0] + 5, -100, 127)
+    x = X.to(dtype).requires_grad_()
+    compare(torch.fake_quantize_per_tensor_affine, x, scale, zero, 0, 10, backward=True)
+
+
 def test_float64_is_not_rounded_before_its_place_is_found():
     x = torch.tensor([0.5 + 1e-12, 1.5 - 1e-12, 0.35 + 1e-12, 0.05, 1, 3], dtype=torch.float64)
     for scale in (1.0, 0.1, 0.3):
@@ -48,6 +59,10 @@ def test_refused():
     zero = torch.tensor([0, 3, 5], dtype=torch.int32)
     for arguments in [(X, 0.5, 30, 0, 10), (X, 0.5, 3, 20, 10), (X.long(), 0.5, 3, 0, 10)]:
         compare_errors(TENSOR, *arguments)
+    one = torch.tensor([1])
+    for arguments in [(X, SCALE, one, one, 0, 10), (X, SCALE[:1], one, one, 3, 2)]:
+        compare_errors(TENSORS, *arguments)
+    compare_errors(TENSORS, X.long(), SCALE[:1], one, one, 0, 10)
     for arguments in [
         (X, SCALE[:2], zero, 1),
         (X, SCALE.double(), zero, 1),

@@ -96,11 +96,28 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
   return self.copy_(value);
 }
 
+// PyTorch's zero of gradients that are not computed: it knows the tensor by its key, and makes an
+// ordinary one where an operator needs it.
+at::Tensor efficient_zeros(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                           std::optional<at::Layout> layout, std::optional<at::Device> device,
+                           std::optional<bool> pin_memory) {
+  check_layout(layout, pin_memory);
+  const at::ScalarType type = dtype_or_default(dtype);
+  element_type(type);
+  graph::Executor& executor = executor_of(device);
+  c10::DeviceGuard guard(c10::Device(c10::kXLA, static_cast<c10::DeviceIndex>(executor.index())));
+  const auto keys = c10::DispatchKeySet(c10::DispatchKey::XLA) |
+                    c10::DispatchKeySet(c10::DispatchKey::ZeroTensor);
+  at::Tensor result = at::detail::empty_generic(sizes, &cell_allocator(), keys, type, std::nullopt);
+  return fill_with(result, 0);
+}
+
 at::Tensor& zero_(at::Tensor& self) { return fill_scalar(self, 0); }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("empty.memory_format", TORCH_FN(empty));
   m.impl("empty_strided", TORCH_FN(empty_strided));
+  m.impl("_efficientzerotensor", TORCH_FN(efficient_zeros));
   m.impl("scalar_tensor", TORCH_FN(scalar_tensor));
   m.impl("fill_.Scalar", TORCH_FN(fill_scalar));
   m.impl("fill_.Tensor", TORCH_FN(fill_tensor));

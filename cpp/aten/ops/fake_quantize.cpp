@@ -29,27 +29,46 @@ struct Range {
 };
 
 // Gives the value and the mask for `place`, x's place on the grid. A NaN is at its beginning. The
-// value is computed in the scale's type.
-void finish_grid(Emission& e, Operand place, Operand scale, Operand zero, const Range& range) {
+// value is computed in the scale's type. Unless `enabled`, if it is given, x itself.
+void finish_grid(Emission& e, Operand place, Operand scale, Operand zero, const Range& range,
+                 Operand enabled = {}) {
   Builder& b = e.builder();
-  const Operand inside =
-      b.bit_and(b.greater_equal(place, range.least), b.less_equal(place, range.most));
+  Operand inside = b.bit_and(b.greater_equal(place, range.least), b.less_equal(place, range.most));
   Operand kept = b.minimum(b.maximum(place, range.least), range.most);
   kept = b.select(b.is_nan(place), range.least, kept);
   const Operand steps = b.convert(b.subtract(kept, zero), scale.element());
-  e.result(0, b.convert(b.multiply(steps, scale), e.result_type(0).element));
+  Operand value = b.convert(b.multiply(steps, scale), e.result_type(0).element);
+  if (enabled) {
+    value = b.select(enabled, value, e.operand(0));
+    inside = b.bit_or(inside, b.bit_not(b.broadcast_to(enabled, inside.dimensions())));
+  }
+  e.result(0, value);
   e.result(1, inside);
 }
 
+// `scale`, float32, and `zero` are scalars; least and most operands 3 and 4.
+void finish_one_grid(Emission& e, Operand scale, Operand zero, Operand enabled = {}) {
+  Builder& b = e.builder();
+  const Operand x = computed_x(e);
+  const Operand spread = spread_like(b, zero, x);
+  const Operand scaled = b.multiply(x, spread_like(b, b.divide(1, scale), x));
+  const Operand place = b.add(b.round_nearest_even(scaled), spread);
+  finish_grid(e, place, b.broadcast_to(scale, x.dimensions()), spread, Range(e, 3, x), enabled);
+}
+
 // operands: x, scale, zero point, least, most; all numbers float32
-constexpr Operator kPerTensor{
-    "aten::fake_quantize_per_tensor_affine_cachemask", [](Emission& e) {
+constexpr Operator kPerTensor{"aten::fake_quantize_per_tensor_affine_cachemask",
+                              [](Emission& e) { finish_one_grid(e, e.operand(1), e.operand(2)); }};
+
+// The same with tensors of one element for scale and zero point, and for whether it is done
+constexpr Operator kPerTensorOfTensors{
+    "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", [](Emission& e) {
       Builder& b = e.builder();
-      const Operand x = computed_x(e);
-      const Operand scale = e.operand(1), zero = spread_like(b, e.operand(2), x);
-      const Operand scaled = b.multiply(x, spread_like(b, b.divide(1, scale), x));
-      const Operand place = b.add(b.round_nearest_even(scaled), zero);
-      finish_grid(e, place, b.broadcast_to(scale, x.dimensions()), zero, Range(e, 3, x));
+      const auto number = [&](size_t i, ElementType element) {
+        return b.reshape(b.convert(e.operand(i), element), {});
+      };
+      const Operand enabled = b.not_equal(number(5, ElementType::kS32), 0);
+      finish_one_grid(e, number(1, ElementType::kF32), number(2, ElementType::kS32), enabled);
     }};
 
 // The same with scale and zero point of a channel; attributes: axis, whether zero points are whole
@@ -99,6 +118,21 @@ std::tuple<at::Tensor, at::Tensor> per_tensor(const at::Tensor& self, double sca
   return finish_record(record, self);
 }
 
+std::tuple<at::Tensor, at::Tensor> per_tensor_of_tensors(const at::Tensor& self,
+                                                         const at::Tensor& scale,
+                                                         const at::Tensor& zero,
+                                                         const at::Tensor& enabled, int64_t least,
+                                                         int64_t most) {
+  check("fake_quantize_tensor_cachemask_kernel_type_handling", self, least, most);
+  for (const at::Tensor& number : {scale, zero, enabled}) {
+    TORCH_CHECK(number.numel() == 1, "a Tensor with ", number.numel(),
+                " elements cannot be converted to Scalar");
+  }
+  Record record(kPerTensorOfTensors);
+  record.tensors({self, scale, zero}).number(least, at::kFloat).number(most, at::kFloat);
+  return finish_record(record.tensor(enabled), self);
+}
+
 constexpr Operator kZeroOutside{
     "fake_quantize: `zero_point` must be between `quant_min` and `quant_max`; got: one outside; "
     "check the zero points",
@@ -133,6 +167,8 @@ std::tuple<at::Tensor, at::Tensor> per_channel(const at::Tensor& self, const at:
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("fake_quantize_per_tensor_affine_cachemask", TORCH_FN(per_tensor));
+  m.impl("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+         TORCH_FN(per_tensor_of_tensors));
   m.impl("fake_quantize_per_channel_affine_cachemask", TORCH_FN(per_channel));
 }
 
