@@ -100,3 +100,14 @@ def test_evenly_spaced_numbers_have_the_same_bits(dtype):
         options = {"steps": steps, "dtype": dtype}
         expected = torch.linspace(start, end, **options)
         assert torch.equal(torch.linspace(start, end, **options, device="xla").cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_evenly_spaced_numbers_overflow_where_those_of_the_cpu_do(dtype):
+    most = torch.finfo(dtype).max
+    for start, end in [(0, torch.inf), (torch.inf, 0), (-most, most)]:
+        options = {"steps": 17, "dtype": dtype}
+        expected = torch.linspace(start, end, **options)
+        result = torch.linspace(start, end, **options, device="xla").cpu()
+        assert torch.equal(result.isnan(), expected.isnan())
+        assert torch.equal(result.nan_to_num(), expected.nan_to_num())

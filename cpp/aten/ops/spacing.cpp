@@ -24,7 +24,8 @@ Operand fused(Builder& b, Operand x, Operand count, Operand base) {
   const Operand small = b.multiply(b.subtract(x, high), times);
   const Operand sum = b.add(base, large), part = b.subtract(sum, base);
   const Operand lost = b.add(b.subtract(base, b.subtract(sum, part)), b.subtract(large, part));
-  return b.add(sum, b.add(lost, small));
+  const Operand correction = b.add(lost, small);
+  return b.add(sum, b.select(b.is_finite(correction), correction, 0));  // NaN beside an infinity
 }
 
 }  // namespace
