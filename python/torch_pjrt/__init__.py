@@ -18,6 +18,7 @@ from . import (  # noqa: E402
     _copying,
     _decompositions,
     _environment,
+    _fake_tensors,
     _modules,
     _optimizers,
     _process,
@@ -94,5 +95,6 @@ _copying.install()
 _modules.install()
 _optimizers.install()
 _zero_copy.install()
+_fake_tensors.install()
 _decompositions.install()
 _registration.install()

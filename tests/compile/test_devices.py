@@ -215,6 +215,22 @@ def test_random_numbers_of_a_device_without_index_keep_their_order():
         torch.testing.assert_close(mine.cpu(), its.cpu())
 
 
+def test_what_a_device_without_index_makes_is_on_the_device_of_the_arguments():
+    def function(x):
+        noise = torch.rand(3, device="xla")
+        return x * torch.ones(3, device="xla") + noise, torch.zeros(2, device="xla") - noise[:2]
+
+    x = torch.linspace(0, 1, 3, device="xla", requires_grad=True)
+    run, results = compiled(function), []
+    for f in (function, run, run, run):
+        torch.manual_seed(3)
+        results.append(f(x))
+        results[-1][0].sum().backward()
+    for result in results:
+        torch.testing.assert_close([r.cpu() for r in result], [r.cpu() for r in results[0]])
+    assert x.grad.tolist() == [4, 4, 4]
+
+
 def test_inductor_makes_tensors_from_sizes_alone():
     run = compiled(
         lambda x: x + torch.arange(x.shape[0]).to("xla"), dynamic=True, options={"inductor": True}
@@ -385,6 +401,32 @@ def test_several_xla_devices():
         print(results[1].device, int(counts[-1]) >= 4)
     """
     assert output_of(program, TORCH_PJRT_OPTIONS="cpu_device_count=4") == "xla:0 True"
+
+
+def test_the_current_device_changes_between_calls():
+    program = """
+        import torch, torch_pjrt
+        def function(x, w):
+            made = torch.rand(3, device="xla"), w.to("xla") * torch.ones(3, device="xla")
+            return x + 1, *made, torch.arange(2, device="xla")
+        run = torch.compile(function, backend="pjrt", fullgraph=True)
+        x = torch.zeros(3, device="xla:0")
+        for turn in range(3):
+            for current in (0, 0, 1, 1):
+                torch.xla.set_device(current)
+                w, expected_w = (torch.ones(3, requires_grad=True) for _ in range(2))
+                torch.manual_seed(turn)
+                expected = function(x, expected_w)
+                torch.manual_seed(turn)
+                results = run(x, w)
+                for mine, its in zip(results, expected):
+                    assert mine.device == its.device, (turn, current, mine.device)
+                    torch.testing.assert_close(mine.cpu(), its.cpu())
+                results[2].sum().backward()
+                assert w.grad.tolist() == [1, 1, 1]
+        print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    """
+    assert output_of(program, TORCH_PJRT_OPTIONS="cpu_device_count=2") == "2"
 
 
 def test_threads():

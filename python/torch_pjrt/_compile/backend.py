@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.guards import GuardBuilder, install_guard
+from torch._dynamo.source import AttrSource, CallFunctionNoArgsSource, ImportSource
 from torch.fx.graph import _BoxedCodeGen
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import CheckpointPolicy
@@ -33,11 +35,14 @@ def pjrt(
     if device is not None and placement.uses_xla(graph_module, example_inputs):
         device = None
 
+    current = torch.device("xla", torch.xla.current_device())
+    _guard_current_device()
     ours = driver.Ours()
 
     def compile_graph(
         graph: torch.fx.GraphModule, inputs: Sequence[object], results: int | None = None
     ) -> Callable[[list], object]:
+        placement.give_index(graph, current)
         if device is not None:
             placement.move_to(graph, device, results)
         fallbacks.find(graph, allowed=chosen.fallback)
@@ -66,6 +71,16 @@ def pjrt(
         return compile_joint(_partition, writes_inside=False)
 
     return _remembering_zero_copy(compile_all()) if _moves(graph_module) else compile_all()
+
+
+def _guard_current_device() -> None:
+    """Compiled again where another xla device is the current one: `.to("xla")` is traced as a move
+    to that device."""
+    if torch.xla.device_count() == 1 or torch._guards.TracingContext.try_get() is None:
+        return
+    module = AttrSource(ImportSource("torch"), "xla")
+    current = CallFunctionNoArgsSource(AttrSource(module, "current_device"))
+    install_guard(current.make_guard(GuardBuilder.EQUALS_MATCH))
 
 
 def _moves(graph_module: torch.fx.GraphModule) -> bool:

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Sequence
 
 import torch
+from torch.utils import _pytree as pytree
 
 from .. import _C
 from .replayable import MOVED, attribute, is_write
@@ -36,6 +37,21 @@ def move_to(
     _move_results(graph, results)
     graph.lint()
     graph_module.recompile()
+
+
+def give_index(graph_module: torch.fx.GraphModule, current: torch.device) -> None:
+    """Operators that name device "xla" mean the one that was current when they were traced, also
+    on a thread of autograd's, which has another."""
+
+    def indexed(value: object) -> object:
+        is_xla = isinstance(value, torch.device) and value.type == "xla"
+        return current if is_xla and value.index is None else value
+
+    for module in graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                node.args = pytree.tree_map(indexed, node.args)
+                node.kwargs = pytree.tree_map(indexed, node.kwargs)
 
 
 def make_on(graph_module: torch.fx.GraphModule, device: torch.device) -> None:

@@ -60,8 +60,6 @@ def devices(*nodes: torch.fx.Node, numbers: bool = False) -> set[torch.device]:
         value = attribute(node) if node.op == "get_attr" else node.meta.get("val")
         for tensor in tensors(value):
             device = node.meta.get(MOVED) or tensor.device
-            if device.type == "xla" and device.index is None:  # of `torch.rand(3, device="xla")`
-                device = torch.device("xla", torch.xla.current_device())
             if numbers or device.type != "cpu" or tensor.dim() > 0:
                 found.add(device)
     return found
