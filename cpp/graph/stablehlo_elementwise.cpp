@@ -417,6 +417,11 @@ Operand StableHloBuilder::convert(Operand x, ElementType element) {
   if (from == kSigned && to == kSigned && pjrt::bit_width(element) < pjrt::bit_width(x.element())) {
     has_narrowed_ = true;
   }
+  if (from == kPredicate && (to & kInexact) && pjrt::bit_width(element) > 8) {
+    // XLA makes a selection of y * convert(x), which loses NaN and the sign of zero.
+    const Type type{element, x.dimensions()};
+    return select(x, ones(type), zeros(type));
+  }
   return other_type(*this, kName, {x}, element);
 }
 

@@ -251,6 +251,13 @@ def test_dropouts_gradient(dtype):
     compare(lambda g, m: torch.ops.aten.native_dropout_backward(g, m, 2.5), gradient, mask)
 
 
+def test_products_with_a_mask_keep_nan_and_the_sign_of_zero():
+    x, mask = torch.tensor([[-1.0, torch.inf, torch.nan, -0.0, 3.0]] * 2), torch.arange(10) > 4
+    for product in (torch.mul, lambda x, m: x * m.to(x.dtype), lambda x, m: x.double() * m):
+        compare(lambda x, m, p=product: (p(x, m), p(x, m).signbit()[:, ::3]), x, mask.view(2, 5))
+    compare(torch.mul, torch.complex(x, x), mask.view(2, 5))
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("mode", ["trunc", "floor"])
 def test_rounded_quotients_of_short_types_round_as_on_the_cpu(mode, dtype):

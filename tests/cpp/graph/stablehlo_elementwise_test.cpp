@@ -157,6 +157,8 @@ TEST_P(StableHloElementwise, NotANumberAndInfinity) {
   p.expect_type(p.b.is_nan(x), kPred, {5});
   p.expect(p.b.is_nan(x), {0, 0, 1, 0, 0}, "is_nan");
   p.expect(p.b.is_inf(x), {0, 0, 0, 1, 1}, "is_inf");
+  p.expect(p.b.multiply(x, p.b.convert(p.b.greater(x, 5), kF32)), {0, 0, kNan, kInf, kNan},
+           "times a converted predicate");
   p.expect(p.b.is_finite(x), {1, 1, 0, 0, 0}, "is_finite");
   p.expect(p.b.convert(x, kPred), {0, 1, 1, 1, 1}, "to i1");
   p.expect(p.b.convert(p.vector(kF32, {-1.9, 2.9, 300}), kS32), {-1, 2, 300}, "truncates");
