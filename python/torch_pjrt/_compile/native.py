@@ -15,7 +15,7 @@ def compile_with_inductor(part: GraphModule) -> Callable[[list], object]:
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_inner
     from torch._inductor.decomposition import select_decomp_table
-    from torch._inductor.exc import InvalidCxxCompiler
+    from torch._inductor.exc import InductorError, InvalidCxxCompiler
 
     inputs = [node.meta["val"] for node in part.graph.nodes if node.op == "placeholder"]
     fake_mode = detect_fake_mode(inputs)
@@ -29,7 +29,10 @@ def compile_with_inductor(part: GraphModule) -> Callable[[list], object]:
         output.meta["user_visible_output_idxs"] = list(range(len(output.args[0])))
         try:
             return compile_fx_inner(decomposed, inputs)
-        except InvalidCxxCompiler as error:
+        except (InductorError, InvalidCxxCompiler) as error:
+            cause = getattr(error, "inner_exception", error)
+            if not isinstance(cause, InvalidCxxCompiler):
+                raise
             raise RuntimeError(
                 "compile a part of a function with options={'inductor': True}: Inductor finds no "
                 f"C++ compiler; got {config.cpp.cxx}, expected one that runs; install g++, or "
