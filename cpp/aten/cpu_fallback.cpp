@@ -2,10 +2,14 @@
 
 #include <ATen/native/CPUFallback.h>
 
+#include <utility>
+
 #include "base/metrics.h"
 
 namespace torch_pjrt::aten {
 namespace {
+
+thread_local bool refuses_fallbacks = false;
 
 // Operators that take tensors of several devices on purpose.
 bool mixes_devices(std::string_view name) {
@@ -51,9 +55,15 @@ void check_same_device(const c10::OperatorHandle& op, const torch::jit::Stack& s
   }
 }
 
+bool refuse_fallbacks(bool refuses) noexcept { return std::exchange(refuses_fallbacks, refuses); }
+
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   check_same_device(op, *stack);
   const std::string name = c10::toString(op.operator_name());
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !refuses_fallbacks, "run a program with options={'fallback': False}: ", name,
+      " has no lowering for device xla and would run on the CPU; write it with other operators, "
+      "move it to the CPU yourself, or leave the option out");
   base::Counter& count = base::counter("fallback." + name);
   if (count.value() == 0 && std::getenv("TORCH_PJRT_WARN_FALLBACK")) {
     TORCH_WARN(name, " has no lowering for device xla and runs on the cpu");

@@ -94,6 +94,21 @@ uint32_t current() noexcept {
   }
 }
 
+// The user's line where the code is that of a compiled graph.
+std::string line_in_graph(const Place& place) {
+  namespace py = pybind11;
+  try {
+    const py::dict modules = py::module_::import("sys").attr("modules");
+    const char* const name = "torch_pjrt._compile.user_lines";
+    if (!modules.contains(name)) return {};
+    const auto code = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(place.code));
+    return modules[name].attr("of_code")(code, line_of(place)).cast<std::string>();
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable("looking for the line of an error");
+    return {};
+  }
+}
+
 std::string describe(uint32_t line) {
   Places& table = places();
   Place place;
@@ -103,7 +118,8 @@ std::string describe(uint32_t line) {
     place = table.all[line - 1].place;
   }
   const pybind11::gil_scoped_acquire gil;
-  return file_of(place) + ":" + std::to_string(line_of(place));
+  const std::string in_graph = line_in_graph(place);
+  return in_graph.empty() ? file_of(place) + ":" + std::to_string(line_of(place)) : in_graph;
 }
 
 // "/path/to/package/"

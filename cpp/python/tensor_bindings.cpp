@@ -1,5 +1,6 @@
 #include <torch/csrc/utils/pybind.h>
 
+#include "aten/cpu_fallback.h"
 #include "aten/device.h"
 #include "aten/export.h"
 #include "aten/fallback.h"
@@ -48,6 +49,9 @@ void bind_tensors(py::module_& module) {
         return "fallback";
       },
       "How device xla runs an operator, such as ('aten::add', 'Tensor').");
+  module.def("refuse_fallbacks", &aten::refuse_fallbacks,
+             "Whether operators that would run on the CPU raise on this thread; returns what was "
+             "chosen before.");
   module.def(
       "buffer_pointer",
       [](const at::Tensor& tensor) {

@@ -1,20 +1,25 @@
 """A replayed program of torch.compile fails: the error arrives, and the next call is right."""
 
+import torch
+
 from chaos_support import TESTS, environment
 from subprocess_support import output_of
 
-PROGRAM = """
-import sys
-import torch, torch_pjrt
-sys.path.insert(0, TESTS)
-from chaos_support import Chaos
-
-chaos = Chaos()
-counted = lambda name: torch_pjrt.metrics.snapshot().get(name, 0)
 
 def function(x, y):
     x.add_(1)
     return x * y + torch.rand_like(y)
+
+
+PROGRAM = """
+import sys
+import torch, torch_pjrt
+sys.path[:0] = [TESTS, TESTS + "/chaos"]
+from chaos_support import Chaos
+from test_failing_replays import function
+
+chaos = Chaos()
+counted = lambda name: torch_pjrt.metrics.snapshot().get(name, 0)
 
 run = torch.compile(function, backend="pjrt", fullgraph=True)
 x, y = torch.zeros(300, device="xla"), torch.full((300,), 2.0, device="xla")
@@ -54,6 +59,8 @@ for donate in (True, False):
         raise SystemExit("no error")
     except RuntimeError as error:
         assert "PJRT_LoadedExecutable_Execute" in str(error), error
+        line = function.__code__.co_firstlineno + 2  # of the user, not of the graph's code
+        assert f"aten::add, called at {function.__code__.co_filename}:{line}" in str(error), error
     assert torch.equal(torch.xla.get_rng_state(), after)
     chaos.configure()
     x.copy_(twin)

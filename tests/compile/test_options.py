@@ -1,6 +1,8 @@
 """`options={"device": …}`, `options={"fallback": …}`, and what is refused."""
 
 import gc
+import re
+import sys
 import weakref
 
 import numpy as np
@@ -211,11 +213,37 @@ def test_a_fallback_that_is_not_allowed_names_the_operator_and_the_line():
         compiled(without_lowering, fallback=False)(torch.ones(3, 3, device="xla"))
 
 
+def test_a_fallback_that_the_graph_does_not_show_names_the_operator_and_the_line():
+    with torch.library._scoped_library("options_test", "DEF") as library:
+        library.define("hidden(Tensor x) -> Tensor")
+        library.impl("hidden", lambda x: torch.linalg.eigvals(x).real, "XLA")
+        library.impl("hidden", lambda x: x.new_empty(x.shape[0]), "Meta")
+
+        def hides(x):
+            return torch.ops.options_test.hidden(x) + 1
+
+        x = torch.ones(3, 3, device="xla")
+        with pytest.raises(NotImplementedError, match="_linalg_eigvals.*would run on the CPU") as e:
+            compiled(hides, fallback=False)(x)
+        if sys.version_info >= (3, 11):
+            assert re.search(r"hidden.*test_options.py.*in hides", e.value.__notes__[-1])
+        assert compiled(hides)(x).shape == (3,)
+
+
 def test_a_fallback_outside_of_xla_is_none():
     def function(x):
         return torch.linalg.eigvals(x.cpu()).abs().sum()
 
     compiled(function, fallback=False)(torch.eye(3).to("xla"))
+
+
+def test_inductor_without_a_compiler_is_an_error(monkeypatch):
+    from torch._inductor import config
+
+    monkeypatch.setattr(config.cpp, "cxx", ("/no/such/compiler",))
+    run = compiled(lambda x, y: x.cpu() * torch.sin(y), inductor=True)
+    with pytest.raises(Exception, match=r"'inductor': True.*/no/such/compiler.*install g\+\+"):
+        run(torch.ones(3, device="xla"), torch.ones(3))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import _C
-from . import driver, fallbacks, native, placement, replayable, split
+from . import driver, fallbacks, native, placement, replayable, split, user_lines
 from .options import Options
 
 
@@ -188,4 +188,5 @@ def _whole(graph: torch.fx.GraphModule, options: Options) -> Callable[[list], ob
 def _recorder(graph: torch.fx.GraphModule, options: Options) -> Callable[[list], object]:
     graph.graph.set_codegen(_BoxedCodeGen())
     graph.recompile()
-    return graph.forward if options.fallback else fallbacks.refusing(graph.forward)
+    call = user_lines.naming(graph)
+    return call if options.fallback else fallbacks.refusing(call)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import torch
 
-from .. import _C, metrics
+from .. import _C
 from .replayable import devices
+from .user_lines import in_words
 
 _warned: set[str] = set()
 
@@ -24,36 +25,31 @@ def find(graph_module: torch.fx.GraphModule, allowed: bool) -> None:
             if not allowed:
                 raise NotImplementedError(
                     f"compile for device xla with options={{'fallback': False}}: {name} has no "
-                    f"lowering and would run on the CPU{_user_line(node)}; write it with other "
+                    f"lowering and would run on the CPU{in_words(node)}; write it with other "
                     "operators, move it to the CPU yourself, or leave the option out"
                 )
             if name not in _warned:
                 _warned.add(name)
                 warnings.warn(
                     f"{name} has no lowering for device xla: it runs on the CPU, which cuts the "
-                    f"compiled program there{_user_line(node)}",
+                    f"compiled program there{in_words(node)}",
                     stacklevel=2,
                 )
 
 
 def refusing(call: Callable[[list], object]) -> Callable[[list], object]:
-    """Raises after a call in which an operator fell back that the graph did not show."""
+    """A graph as a function that raises where an operator falls back that the graph did not show,
+    for its arguments or within another operator."""
 
     @functools.wraps(call)
-    def checked(arguments: list) -> object:
-        before = metrics.fallbacks()
-        results = call(arguments)
-        ran = {name for name, count in metrics.fallbacks().items() if count != before.get(name, 0)}
-        if ran:
-            raise NotImplementedError(
-                f"run a program with options={{'fallback': False}}: {', '.join(sorted(ran))} ran "
-                "on the CPU, for arguments that device xla has no lowering for; leave the option "
-                "out, or write it with other operators"
-            )
-        return results
+    def refused(arguments: list) -> object:
+        before = _C.refuse_fallbacks(True)
+        try:
+            return call(arguments)
+        finally:
+            _C.refuse_fallbacks(before)
 
-    checked._boxed_call = True
-    return checked
+    return refused
 
 
 def falls_back(node: torch.fx.Node) -> bool:
@@ -66,11 +62,3 @@ def falls_back(node: torch.fx.Node) -> bool:
 
 def _is_on_xla(node: torch.fx.Node) -> bool:
     return any(device.type == "xla" for device in devices(node, *node.all_input_nodes))
-
-
-def _user_line(node: torch.fx.Node) -> str:
-    lines = [line.strip() for line in (node.stack_trace or "").splitlines() if line.strip()]
-    places = [i for i, line in enumerate(lines) if line.startswith("File ")]
-    if not places:
-        return ""
-    return " (" + ": ".join(lines[places[-1] : places[-1] + 2]) + ")"
