@@ -40,7 +40,7 @@ constexpr Operator kEdges{"aten::_histogramdd_bin_edges", [](Emission& e) {
                             finish(e, evenly_spaced(b, low, high, e.operand(1), steps, element));
                           }};
 
-constexpr Operator kNoRange{
+constexpr Operator kNoEdges{
     "histogram: the range of the input is not finite; got an infinity or NaN, expected finite "
     "numbers; give a range",
     [](Emission& e) {
@@ -62,7 +62,7 @@ std::vector<at::Tensor> edges_of(const at::Tensor& points, at::IntArrayRef bins,
   if (from_data) {
     TORCH_CHECK_NOT_IMPLEMENTED(dtype == at::kFloat || dtype == at::kDouble,
                                 "\"histogramdd\" not implemented for '", dtype, "'");
-    check_never(kNoRange, flat);
+    check_never(kNoEdges, flat);
   }
   TORCH_CHECK(n == static_cast<int64_t>(bins.size()),
               "histogramdd: The size of bins must be equal to the innermost dimension of the "
@@ -151,8 +151,8 @@ constexpr Operator kHistogram{
       finish(e, b.reshape(sums, type.dimensions));
     }};
 
-at::Tensor count(const at::Tensor& points, at::TensorList edges, OptionalTensor weight,
-                 bool density, bool even) {
+at::Tensor counts_of(const at::Tensor& points, at::TensorList edges, OptionalTensor weight,
+                     bool density, bool even) {
   const c10::ScalarType dtype = points.scalar_type();
   TORCH_CHECK(points.dim() >= 2,
               "torch.histogramdd: input tensor should have at least 2 dimensions, but got ",
@@ -220,7 +220,7 @@ std::optional<at::Tensor> flat_weight(OptionalTensor weight) {
 std::tuple<at::Tensor, at::Tensor> histogram_of_edges(const at::Tensor& self,
                                                       const at::Tensor& edges,
                                                       OptionalTensor weight, bool density) {
-  at::Tensor counts = count(flat_points(self), edges, flat_weight(weight), density, false);
+  at::Tensor counts = counts_of(flat_points(self), edges, flat_weight(weight), density, false);
   return {std::move(counts), edges.clone(at::MemoryFormat::Contiguous)};
 }
 
@@ -229,7 +229,7 @@ std::tuple<at::Tensor, at::Tensor> histogram(const at::Tensor& self, int64_t bin
                                              bool density) {
   const at::Tensor points = flat_points(self);
   const std::vector<at::Tensor> edges = edges_of(points, bins, range);
-  return {count(points, edges, flat_weight(weight), density, true), edges[0]};
+  return {counts_of(points, edges, flat_weight(weight), density, true), edges[0]};
 }
 
 std::vector<at::Tensor> bin_edges(const at::Tensor& self, at::IntArrayRef bins, OptionalRange range,
@@ -240,12 +240,12 @@ std::vector<at::Tensor> bin_edges(const at::Tensor& self, at::IntArrayRef bins, 
 
 at::Tensor counts_of_numbers(const at::Tensor& self, at::IntArrayRef bins, OptionalRange range,
                              OptionalTensor weight, bool density) {
-  return count(self, bin_edges(self, bins, range, weight, density), weight, density, true);
+  return counts_of(self, bin_edges(self, bins, range, weight, density), weight, density, true);
 }
 
 at::Tensor counts_of_edges(const at::Tensor& self, at::TensorList edges, OptionalTensor weight,
                            bool density) {
-  return count(self, edges, weight, density, false);
+  return counts_of(self, edges, weight, density, false);
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {

@@ -43,7 +43,7 @@ Operand half_turned(StableHloBuilder& b, Operand x) {
 }  // namespace
 
 RandomNumbers::RandomNumbers(Emission& e, const graph::Dimensions& sizes, int words,
-                             Operand attempt)
+                             Operand attempt, Operand place)
     : b_(e.builder()), sizes_(sizes), words_(words) {
   Operand seed = b_.bitcast_convert(e.operand(0), ElementType::kU64);
   if (attempt) seed = b_.add(seed, b_.multiply(attempt, 0xd1342543de82ef95u));
@@ -51,18 +51,20 @@ RandomNumbers::RandomNumbers(Emission& e, const graph::Dimensions& sizes, int wo
   const Operand key = b_.bit_or(mixed(b_, b_.add(seed, 0x9e3779b97f4a7c15u)), 1);
   int64_t count = 1;
   for (int64_t size : sizes_) count *= size;
-  const graph::Dimensions flat{count};
-  const Operand first = b_.multiply(offset, 4);  // an offset counts blocks of four words
-  const Operand position = b_.multiply(b_.iota({ElementType::kU64, flat}, 0), words_);
-  key_ = b_.broadcast_to(key, flat);
-  counter_ = b_.add(position, b_.broadcast_to(first, flat));
+  place_ = place ? b_.convert(place, ElementType::kU64)
+                 : b_.iota({ElementType::kU64, graph::Dimensions{count}}, 0);
+  key_ = key;
+  first_ = b_.multiply(offset, 4);  // an offset counts blocks of four words
 }
 
 Operand RandomNumbers::bits32() {
-  const Operand counter = used_ ? b_.add(counter_, used_) : counter_;
+  const auto spread = [&](Operand number) { return b_.broadcast_to(number, place_.dimensions()); };
+  // The word's position times the key, with what is scalar taken together: of an element there is
+  // nothing that a loop's compiler would keep an array of.
+  const Operand first = b_.multiply(used_ ? b_.add(first_, used_) : first_, key_);
   ++used_;
-  const Operand y = b_.multiply(counter, key_);
-  const Operand z = b_.add(y, key_);
+  const Operand y = b_.add(b_.multiply(place_, spread(b_.multiply(key_, words_))), spread(first));
+  const Operand z = b_.add(y, spread(key_));
   Operand x = half_turned(b_, b_.add(b_.multiply(y, y), y));
   x = half_turned(b_, b_.add(b_.multiply(x, x), z));
   x = half_turned(b_, b_.add(b_.multiply(x, x), y));

@@ -21,8 +21,9 @@ void take_random(Record& record, const at::Tensor& target,
 class RandomNumbers {
  public:
   // `attempt`, a scalar ui64, chooses among streams over the same words: loops that draw until they
-  // are content need no bound on what they take.
-  RandomNumbers(Emission& e, const graph::Dimensions& sizes, int words, Operand attempt = {});
+  // are content need no bound on what they take. `place`: which elements of the whole these are.
+  RandomNumbers(Emission& e, const graph::Dimensions& sizes, int words, Operand attempt = {},
+                Operand place = {});
 
   Operand bits32();
   Operand bits64();
@@ -40,7 +41,7 @@ class RandomNumbers {
   graph::Dimensions sizes_;
   int64_t words_;
   int64_t used_ = 0;
-  Operand key_, counter_;
+  Operand key_, first_, place_;
 };
 
 // The type that random numbers for `element` are computed in, and the words they take.

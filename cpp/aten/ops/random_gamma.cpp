@@ -28,21 +28,20 @@ GammaNumbers gamma_numbers(Emission& e, Operand shape, int words) {
   RandomNumbers first(e, shape.dimensions(), words);
   const Operand power = b.divide(b.negate(first.exponential(element)), shape);
   const Operand d = b.subtract(b.select(is_small, b.add(shape, 1), shape), 1.0 / 3);
-  const Operand c = b.rsqrt(b.multiply(d, 9));
   const Operand cube = draw_until_accepted(
       e, b.greater_equal(shape, 0), b.filled_like(shape, NAN), words,
-      [&](Builder& b, RandomNumbers& numbers) {
+      [&](Builder&) { return Operands{d}; },
+      [&](Builder& b, RandomNumbers& numbers, graph::OperandList parameters) {
+        const Operand d = parameters[0], c = b.rsqrt(b.multiply(d, 9));
         const Operand x = numbers.normal(element), xx = b.square(x);
         const Operand u = numbers.open_uniform(element);
         const Operand t = b.multiply(c, x), y = b.add(t, 1);
         const Operand v = b.multiply(b.square(y), y);
-        const Operand surely = b.less(u, b.subtract(1, b.multiply(b.square(xx), 0.0331)));
         // 1 - v + log(v) without cancelling
         const Operand rest =
             b.subtract(b.multiply(log_ratio(b, t), 3), b.multiply(b.square(t), b.add(t, 3)));
         const Operand bound = b.add(b.multiply(xx, 0.5), b.multiply(d, rest));
-        const Operand accepted = b.bit_or(surely, b.less(b.log(u), bound));
-        return std::pair(v, b.bit_and(b.greater(y, 0), accepted));
+        return std::pair(v, b.bit_and(b.greater(y, 0), b.less(b.log(u), bound)));
       });
   return {b.multiply(d, cube), b.select(is_small, power, b.zeros_like(power))};
 }

@@ -17,8 +17,8 @@ namespace torch_pjrt::aten {
 namespace {
 
 using Builder = StableHloBuilder;
+using at::native::ReductionType;
 using graph::Reducer;
-using Kind = at::native::ReductionType;
 using OptionalTensor = const std::optional<at::Tensor>&;
 using OptionalScalar = const std::optional<at::Scalar>&;
 
@@ -66,25 +66,25 @@ struct Segments {
   }
 };
 
-double start_of(Kind kind) {
+double start_of(ReductionType kind) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  if (kind == Kind::MAX) return -kInfinite;
-  if (kind == Kind::MIN) return kInfinite;
-  return kind == Kind::PROD ? 1 : 0;
+  if (kind == ReductionType::MAX) return -kInfinite;
+  if (kind == ReductionType::MIN) return kInfinite;
+  return kind == ReductionType::PROD ? 1 : 0;
 }
 
-Reducer reducer_of(Kind kind) {
-  if (kind == Kind::MAX) return Reducer::kMaximum;
-  if (kind == Kind::MIN) return Reducer::kMinimum;
-  return kind == Kind::PROD ? Reducer::kMultiply : Reducer::kAdd;
+Reducer reducer_of(ReductionType kind) {
+  if (kind == ReductionType::MAX) return Reducer::kMaximum;
+  if (kind == ReductionType::MIN) return Reducer::kMinimum;
+  return kind == ReductionType::PROD ? Reducer::kMultiply : Reducer::kAdd;
 }
 
 // operands: data, bounds, initial value if given; attributes: kind, offsets, initial value given
-constexpr Operator kForward{
+constexpr Operator kSegmentReduce{
     "aten::segment_reduce", [](Emission& e) {
       Builder& b = e.builder();
       const graph::Type& type = e.result_type();
-      const auto kind = static_cast<Kind>(e.attributes.integer());
+      const auto kind = static_cast<ReductionType>(e.attributes.integer());
       const bool offsets = e.attributes.boolean(), started = e.attributes.boolean();
       const Operand data = e.operand(0);
       const Segments s(b, data.dimensions(), e.operand(1), offsets);
@@ -95,7 +95,7 @@ constexpr Operator kForward{
       if (s.places > 0) {
         x = s.combined(b, x, b.reshape(data, {-1, s.inner}), reducer_of(kind));
       }
-      if (kind == Kind::MEAN) {
+      if (kind == ReductionType::MEAN) {
         const ElementType working = compute_type(type.element);
         const Operand count = rounded_to(b, b.convert(s.wide(b, s.length), working), type.element);
         const Operand sum = b.convert(x, working);
@@ -106,11 +106,11 @@ constexpr Operator kForward{
     }};
 
 // operands: grad, output, data, bounds, initial value if given; attributes: as forward
-constexpr Operator kBackward{
+constexpr Operator kSegmentGradient{
     "aten::_segment_reduce_backward", [](Emission& e) {
       Builder& b = e.builder();
       const graph::Type& type = e.result_type();
-      const auto kind = static_cast<Kind>(e.attributes.integer());
+      const auto kind = static_cast<ReductionType>(e.attributes.integer());
       const bool offsets = e.attributes.boolean(), started = e.attributes.boolean();
       const ElementType working = compute_type(type.element);
       const Operand given = e.operand(2);
@@ -128,16 +128,16 @@ constexpr Operator kBackward{
       const auto as_number = [&](Operand count) { return rounded(b.convert(count, working)); };
 
       Operand x = grad;
-      if (kind == Kind::MEAN) {
+      if (kind == ReductionType::MEAN) {
         x = b.divide(grad, as_number(s.of_segment(b, s.wide(b, s.length))));
-      } else if (kind == Kind::MAX || kind == Kind::MIN) {
+      } else if (kind == ReductionType::MAX || kind == ReductionType::MIN) {
         const Operand found = b.bit_or(b.is_nan(data), b.equal(data, s.of_segment(b, outputs)));
         const Operand count = counted(found);
         // The cpu shares what is positive only.
         const Operand shared = b.bit_and(b.greater(count, 1), b.greater(grad, 0));
         x = b.select(shared, b.divide(grad, as_number(count)), grad);
         x = b.select(found, x, 0);
-      } else if (kind == Kind::PROD) {
+      } else if (kind == ReductionType::PROD) {
         // A zero's or NaN's gradient is the product of the others: of those that are neither, and
         // the rest if there is another one of them.
         const Operand zero = b.equal(data, 0), nan = b.is_nan(data), special = b.bit_or(zero, nan);
@@ -203,8 +203,8 @@ struct Bounds {
     TORCH_CHECK(segments >= 0, "segment_reduce(): offsets are empty; expected one at least");
   }
 
-  at::Tensor record(Record& record, Kind kind, OptionalScalar initial, c10::ScalarType dtype,
-                    at::IntArrayRef sizes) const {
+  at::Tensor record(Record& record, ReductionType kind, OptionalScalar initial,
+                    c10::ScalarType dtype, at::IntArrayRef sizes) const {
     record.tensor(tensor);
     if (initial) record.number(*initial, dtype);
     record.attribute(static_cast<int64_t>(kind)).attribute(offsets).attribute(initial.has_value());
@@ -217,7 +217,7 @@ at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce, Optio
                           bool unsafe, OptionalScalar initial) {
   TORCH_CHECK(!indices || !indices->defined(),
               "segment_reduce(): indices based reduction is not supported yet.");
-  const Kind kind = at::native::get_reduction_enum(reduce);
+  const ReductionType kind = at::native::get_reduction_enum(reduce);
   const Bounds bounds(data, lengths, starts, given_axis);
   const at::Tensor& given = bounds.tensor;
   if (bounds.offsets) {
@@ -230,7 +230,7 @@ at::Tensor segment_reduce(const at::Tensor& data, std::string_view reduce, Optio
   c10::DimVector sizes(data.sizes());
   sizes[bounds.axis] = bounds.segments;
   if (c10::multiply_integers(sizes) == 0) return data.new_empty(sizes);
-  Record record(kForward);
+  Record record(kSegmentReduce);
   record.tensor(data);
   return bounds.record(record, kind, initial, data.scalar_type(), sizes);
 }
@@ -239,10 +239,10 @@ at::Tensor segment_reduce_backward(const at::Tensor& grad, const at::Tensor& out
                                    const at::Tensor& data, std::string_view reduce,
                                    OptionalTensor lengths, OptionalTensor starts,
                                    int64_t given_axis, OptionalScalar initial) {
-  const Kind kind = at::native::get_reduction_enum(reduce);
+  const ReductionType kind = at::native::get_reduction_enum(reduce);
   const Bounds bounds(data, lengths, starts, given_axis);
   if (data.numel() == 0 || output.numel() == 0) return at::zeros(data.sizes(), grad.options());
-  Record record(kBackward);
+  Record record(kSegmentGradient);
   record.tensors({grad, output, data});
   return bounds.record(record, kind, initial, grad.scalar_type(), data.sizes());
 }
