@@ -109,6 +109,35 @@ def test_tied_and_permuted_weights_and_index_checks(tmp_path):
     same(program(ids, image)[0], module(ids, image)[0].detach())
 
 
+def test_attention_is_exported(tmp_path):
+    module = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    x = torch.rand(2, 3, 8)
+    same(saved(tmp_path, module, (x,))(x), module(x).detach())
+
+
+class WithoutArguments(torch.nn.Module):
+    def __init__(self, weight=None):
+        super().__init__()
+        self.register_buffer("weight", weight)
+
+    def forward(self):
+        made = torch.arange(3) * 2
+        return made if self.weight is None else (self.weight.add_(1), made * self.weight)
+
+
+@pytest.mark.parametrize("weight", [None, torch.tensor([1.0, 2.0, 3j], dtype=torch.complex128)])
+def test_a_program_without_arguments(tmp_path, weight):
+    module = WithoutArguments(weight)
+    program = saved(tmp_path, module, ())
+    for _ in range(2):
+        got, expected = program(), module()
+        if weight is None:
+            same(got, expected)
+        else:
+            for mine, its in zip(got, expected, strict=True):
+                same(mine, its)
+
+
 class Kinds(torch.nn.Module):
     def forward(self, x, flags, small):
         return x, x.view(torch.int32), ~flags, small + 1, x.sum(), x[:0], torch.arange(3)
@@ -156,12 +185,22 @@ class Reading(torch.nn.Module):
         return torch.linalg.svd(x)[1]
 
 
+class Branching(torch.nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
+
+
 @pytest.mark.parametrize(
     ("program", "error", "words"),
     [
         (lambda: torch.nn.Linear(2, 2), TypeError, "got Linear, expected an ExportedProgram"),
         (lambda: exported(Dropping(), (torch.ones(3),)), NotImplementedError, "random numbers"),
         (lambda: exported(Reading(), (torch.ones(3, 3),)), NotImplementedError, "svd"),
+        (
+            lambda: exported(Branching(), (torch.ones(3),)),
+            NotImplementedError,
+            "got cond .*, which reads a value on the host",
+        ),
         (
             lambda: torch.export.export(
                 torch.nn.ReLU(), (torch.ones(3),), dynamic_shapes=({0: torch.export.Dim("n")},)

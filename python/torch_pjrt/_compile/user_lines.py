@@ -20,7 +20,7 @@ def in_words(node: torch.fx.Node) -> str:
 
 def _last_place(node: torch.fx.Node) -> list[str]:
     lines = [line.strip() for line in (node.stack_trace or "").splitlines() if line.strip()]
-    places = [i for i, line in enumerate(lines) if line.startswith("File ")]
+    places = [i for i, line in enumerate(lines) if re.match('File "(?!<eval_with_key>)', line)]
     return lines[places[-1] : places[-1] + 2] if places else []
 
 

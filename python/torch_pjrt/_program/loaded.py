@@ -39,6 +39,10 @@ class LoadedProgram:
         self._tree = pytree.treespec_loads(manifest.arguments_tree)
         self._outputs = pytree.treespec_loads(manifest.outputs_tree)
         self._weights = safetensors.torch.load_file(folder / WEIGHTS)
+        for argument in manifest.arguments:
+            if argument.dtype == "complex128" and argument.name in self._weights:
+                whole = self._weights[argument.name]  # written as pairs of float64
+                self._weights[argument.name] = torch.view_as_complex(whole)
         self._check_weights()
         self._weights = {name: weight.to(device) for name, weight in self._weights.items()}
         self._program = _C.LoadedProgram(

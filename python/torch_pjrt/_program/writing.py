@@ -1,6 +1,5 @@
 """Writes a program of `torch.export` as StableHLO text, weights and a manifest."""
 
-import copy
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,8 @@ from torch.export.graph_signature import (
 from torch.utils import _pytree as pytree
 
 from .. import _C, metrics
-from .._compile import placement
+from .._compile import placement, replayable
+from .._compile.user_lines import in_words
 from .manifest import PROGRAM, WEIGHTS, Argument, Given, Manifest, Number, Result, View
 
 _WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -146,10 +146,13 @@ def _record(
     arguments: list[Argument],
     weights: dict[str, torch.Tensor],
 ) -> dict:
-    """What the graph does on xla, as `_C.record_program` describes it."""
-    module = torch.fx.GraphModule(program.graph_module, copy.deepcopy(program.graph))
+    """What the graph, which is changed, does on xla, as `_C.record_program` describes it."""
+    module = torch.fx.GraphModule(program.graph_module, program.graph)
     device = torch.device("xla", _C.current_device())
     placement.make_on(module, device)
+    # Strides are not always those that the graph was traced with. Results share nothing anyway.
+    for node in module.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
+        node.target = torch.ops.aten.reshape.default
     # Constants of the call take no part in it.
     for node in module.graph.find_nodes(op="placeholder"):
         if not isinstance(node.meta.get("val"), torch.Tensor):
@@ -160,7 +163,7 @@ def _record(
         if argument.position is not None
         else weights[argument.name].to(device).clone(memory_format=torch.contiguous_format)
         for argument in arguments
-    ]
+    ] or [torch.zeros((), device=device)]  # says where, and is not read
 
     shared = {tensor.untyped_storage()._cdata for tensor in tensors}
 
@@ -172,7 +175,7 @@ def _record(
 
     def call(values: list[torch.Tensor]) -> tuple:
         with torch.no_grad():
-            results = tuple(map(own, module(*values)))
+            results = tuple(map(own, module(*values[: len(arguments)])))
         _C.execute_all()
         return results
 
@@ -187,8 +190,8 @@ def _record(
         )
     if recorded is None:
         raise NotImplementedError(
-            "export a program: it is not one program on the device; got operators that read a "
-            "value on the host or compute nothing, expected one computation; write it without them"
+            "export a program: it is not one program on the device; got "
+            f"{_more_than_computing(module)}, expected one computation; write it without them"
         )
     if recorded["is_random"]:
         raise NotImplementedError(
@@ -196,6 +199,15 @@ def _record(
             "call module.eval(), or give them as an input"
         )
     return recorded
+
+
+def _more_than_computing(module: torch.fx.GraphModule) -> str:
+    for node in module.graph.nodes:
+        if node.op == "call_function" and not (
+            replayable.is_size(node) or replayable.computes(node)
+        ):
+            return f"{node.target}{in_words(node)}, which reads a value on the host"
+    return "operators that read a value on the host or compute nothing"
 
 
 def _result(spec: OutputSpec, shown: dict | None) -> Result:
@@ -219,8 +231,10 @@ def _dtypes_of_roots(results: list[Result], recorded: dict) -> Iterator[str | No
 
 
 def _apart(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Contiguous tensors that share no storage, as the format asks."""
-    return {
-        name: weight.to("cpu").clone(memory_format=torch.contiguous_format)
-        for name, weight in weights.items()
-    }
+    """Contiguous tensors that share no storage, as the format asks, which lacks complex128."""
+
+    def apart(weight: torch.Tensor) -> torch.Tensor:
+        weight = weight.to("cpu").clone(memory_format=torch.contiguous_format)
+        return torch.view_as_real(weight) if weight.dtype == torch.complex128 else weight
+
+    return {name: apart(weight) for name, weight in weights.items()}
