@@ -17,6 +17,16 @@ def test_dimensions_of_one_element():
         compare(lambda x: (x * torch.tensor(2.0), x.transpose(0, 1).clone()), x)
 
 
+@pytest.mark.parametrize("gap", [1, 2])
+def test_tensors_like_another_and_sorted_ones_keep_the_order_of_dimensions(gap):
+    base = torch.randn(4, 3 * gap, 2 * gap)[:, ::gap, ::gap]
+    for order in itertools.permutations(range(3)):
+        x = base.permute(order)
+        compare(lambda x: (torch.zeros_like(x), torch.full_like(x[:1].expand(3, -1, -1), 2)), x)
+        compare(lambda x: (x.sort(1), torch.sort(x, dim=0, stable=True, descending=True)), x)
+        compare(lambda x: torch.zeros_like(torch.bernoulli(x, 0.5)), x)
+
+
 @pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (2, 1), (0, 1, 2)])
 def test_fourier_transforms(dims):
     for x in (torch.randn(3, 4, 6), torch.randn(6, 4, 3).transpose(0, 2)):

@@ -1,13 +1,16 @@
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty_like_native.h>
+#include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
 #include "aten/device.h"
+#include "aten/layout.h"
 #include "aten/number_range.h"
 #include "aten/record.h"
 #include "aten/storage.h"
 #include "aten/types.h"
 
-// Operators that make tensors from no tensor.
+// Operators that make tensors from no tensor's contents.
 namespace torch_pjrt::aten {
 namespace {
 
@@ -31,6 +34,21 @@ at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
   c10::DeviceGuard guard(c10::Device(c10::kXLA, static_cast<c10::DeviceIndex>(executor.index())));
   return at::detail::empty_generic(sizes, &cell_allocator(),
                                    c10::DispatchKeySet(c10::DispatchKey::XLA), type, format);
+}
+
+// PyTorch's own does not preserve the order of dimensions on device xla where there are gaps.
+at::Tensor empty_like(const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                      std::optional<at::Layout> layout, std::optional<at::Device> device,
+                      std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
+  const bool preserves = format.value_or(at::MemoryFormat::Preserve) == at::MemoryFormat::Preserve;
+  if (preserves && layout.value_or(at::kStrided) == at::kStrided && self.layout() == at::kStrided) {
+    if (const auto strides = preserved_strides(self)) {
+      const at::TensorOptions asked =
+          at::TensorOptions().dtype(dtype).device(device).pinned_memory(pin_memory);
+      return at::empty_strided(self.sizes(), *strides, self.options().merge_in(asked));
+    }
+  }
+  return at::native::empty_like(self, dtype, layout, device, pin_memory, format);
 }
 
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides,
@@ -117,6 +135,7 @@ at::Tensor& zero_(at::Tensor& self) { return fill_scalar(self, 0); }
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("empty.memory_format", TORCH_FN(empty));
   m.impl("empty_strided", TORCH_FN(empty_strided));
+  m.impl("empty_like", TORCH_FN(empty_like));
   m.impl("_efficientzerotensor", TORCH_FN(efficient_zeros));
   m.impl("scalar_tensor", TORCH_FN(scalar_tensor));
   m.impl("fill_.Scalar", TORCH_FN(fill_scalar));

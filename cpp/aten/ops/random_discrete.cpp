@@ -83,7 +83,7 @@ at::Tensor& bernoulli_tensor_(at::Tensor& self, const at::Tensor& p, OptionalGen
 }
 
 at::Tensor bernoulli_p(const at::Tensor& self, double p, OptionalGenerator generator) {
-  at::Tensor result = at::empty_like(self);
+  at::Tensor result = at::empty_like(self, at::MemoryFormat::Contiguous);
   return bernoulli_float_(result, p, std::move(generator));
 }
 

@@ -1,9 +1,14 @@
+#include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/permute.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "aten/layout.h"
 #include "aten/ops/reduce.h"
 #include "graph/held_element.h"
 
@@ -128,15 +133,28 @@ void check_real(const char* name, const at::Tensor& self) {
   TORCH_CHECK(!self.is_complex(), name, "(): does not support complex input");
 }
 
+Pair sort_along(const at::Tensor& self, int64_t dim, bool descending) {
+  return pair(Record(kSort)
+                  .tensor(self)
+                  .attribute(dim)
+                  .attribute(descending)
+                  .results({{self.scalar_type(), self.sizes()}, {at::kLong, self.sizes()}}));
+}
+
 Pair sort(const at::Tensor& self, std::optional<bool>, int64_t dim, bool descending) {
   TORCH_CHECK(!self.is_complex(), "Sort currently does not support complex dtypes on CPU");
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   if (self.dim() == 0) return of_number(self);
-  return pair(Record(kSort)
-                  .tensor(self)
-                  .attribute(wrapped)
-                  .attribute(descending)
-                  .results({{self.scalar_type(), self.sizes()}, {at::kLong, self.sizes()}}));
+  const auto strides = preserved_strides(self);
+  if (!strides) return sort_along(self, wrapped, descending);
+  // The results have these strides, too: sorted with the dimensions in the order of the memory.
+  c10::DimVector order(self.dim());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return (*strides)[a] > (*strides)[b]; });
+  const auto place = std::find(order.begin(), order.end(), wrapped) - order.begin();
+  const auto [values, places] = sort_along(self.permute(order), place, descending);
+  return {values.as_strided(self.sizes(), *strides), places.as_strided(self.sizes(), *strides)};
 }
 
 Pair topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool) {
