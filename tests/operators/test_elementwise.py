@@ -256,6 +256,8 @@ def test_products_with_a_mask_keep_nan_and_the_sign_of_zero():
     for product in (torch.mul, lambda x, m: x * m.to(x.dtype), lambda x, m: x.double() * m):
         compare(lambda x, m, p=product: (p(x, m), p(x, m).signbit()[:, ::3]), x, mask.view(2, 5))
     compare(torch.mul, torch.complex(x, x), mask.view(2, 5))
+    dropped = lambda x: torch.native_dropout(x, 1.0, True)  # noqa: E731
+    compare(lambda x: (dropped(x)[0], dropped(x)[0].signbit()[:, ::3]), x)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])

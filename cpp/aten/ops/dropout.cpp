@@ -17,7 +17,10 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   const at::TensorOptions boolean = input.options().dtype(at::kBool);
   if (input.numel() == 0) return {input, at::empty_like(input, boolean)};
   if (!train.value_or(true)) return {input.clone(), at::ones_like(input, boolean)};
-  if (p == 1) return {at::zeros_like(input), at::zeros_like(input, boolean)};
+  if (p == 1) {
+    const at::Tensor mask = at::zeros_like(input, boolean);
+    return {input.mul(mask), mask};  // keeps NaN and the sign of zero
+  }
   const at::Tensor mask = at::empty_like(input, boolean).bernoulli_(1 - p);
   return {input.mul(mask).mul_(1 / (1 - p)), mask};
 }
