@@ -215,6 +215,16 @@ def test_distribute_tensor():
         destroy_process_group()
 
 
+@limit("flex_attention")
+def test_flex_attention():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    x = torch.ones(1, 1, 8, 4, device="xla")
+    for call in (flex_attention, torch.compile(flex_attention, backend="pjrt")):
+        with pytest.raises(ValueError, match="FlexAttention.*xla"):
+            call(x, x, x)
+
+
 @limit("bits dtypes")
 def test_dtypes():
     with pytest.raises(TypeError, match="no such element type"):
