@@ -84,7 +84,7 @@ void emit_average(Emission& e) {
   e.result(b.convert(x, type.element));
 }
 
-at::Tensor finish(Record& record, const at::Tensor& self, at::IntArrayRef sizes) {
+at::Tensor pooled(Record& record, const at::Tensor& self, at::IntArrayRef sizes) {
   const auto strides = pooled_strides(self, sizes);
   if (strides) return record.strided(self.scalar_type(), sizes, *strides);
   return record.result(self.scalar_type(), sizes);
@@ -96,7 +96,7 @@ at::Tensor average(const Operator& op, const char* name, const at::Tensor& self,
   const c10::DimVector sizes = output_sizes(name, self, output, rank);
   Record record(op);
   record.tensor(self).attribute(rank);
-  return finish(record, self, sizes);
+  return pooled(record, self, sizes);
 }
 
 at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output) {
@@ -116,7 +116,7 @@ at::Tensor average_backward(const Operator& op, const char* name, const at::Tens
               grad.sizes(), ", expected ", self.dim(), " dimensions");
   Record record(op);
   record.tensor(grad).attribute(rank);
-  return finish(record, self, self.sizes());
+  return pooled(record, self, self.sizes());
 }
 
 at::Tensor adaptive_avg_pool2d_backward(const at::Tensor& grad, const at::Tensor& self) {
@@ -230,7 +230,7 @@ at::Tensor maximum_backward(const Operator& op, const char* name, const at::Tens
               " for `grad_output` but got ", grad.sizes());
   Record record(op);
   record.tensor(grad).tensor(indices).attribute(rank);
-  return finish(record, self, self.sizes());
+  return pooled(record, self, self.sizes());
 }
 
 std::tuple<at::Tensor, at::Tensor> adaptive_max_pool2d(const at::Tensor& self,

@@ -113,7 +113,7 @@ Record average(const Operator& op, const at::Tensor& operand, const Pooling& p,
   return record;
 }
 
-at::Tensor finish(Record record, const at::Tensor& self, at::IntArrayRef sizes) {
+at::Tensor averaged(Record record, const at::Tensor& self, at::IntArrayRef sizes) {
   const auto strides = pooled_strides(self, sizes);
   if (strides) return record.strided(self.scalar_type(), sizes, *strides);
   return record.result(self.scalar_type(), sizes);
@@ -131,7 +131,7 @@ at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArr
   static constexpr Operator op{"aten::avg_pool2d", emit_forward};
   check_dtype("avg_pool2d_out_frame", self);
   const Pooling p("avg_pool2d", self, 2, kernel, stride, padding, 1, ceil_mode);
-  return finish(average(op, self, p, count_include_pad, divisor), self, p.output_sizes(self));
+  return averaged(average(op, self, p, count_include_pad, divisor), self, p.output_sizes(self));
 }
 
 at::Tensor avg_pool3d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
@@ -140,7 +140,7 @@ at::Tensor avg_pool3d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArr
   static constexpr Operator op{"aten::avg_pool3d", emit_forward};
   check_dtype("avg_pool3d_out_frame", self);
   const Pooling p("avg_pool3d()", self, 3, kernel, stride, padding, 1, ceil_mode);
-  return finish(average(op, self, p, count_include_pad, divisor), self, p.output_sizes(self));
+  return averaged(average(op, self, p, count_include_pad, divisor), self, p.output_sizes(self));
 }
 
 void check_grad(const char* name, const at::Tensor& grad, const at::Tensor& self,
@@ -157,7 +157,7 @@ at::Tensor avg_pool2d_backward(const at::Tensor& grad, const at::Tensor& self,
   static constexpr Operator op{"aten::avg_pool2d_backward", emit_backward};
   const Pooling p("avg_pool2d", self, 2, kernel, stride, padding, 1, ceil_mode);
   check_grad("avg_pool2d_backward", grad, self, p);
-  return finish(average(op, grad, p, count_include_pad, divisor), self, self.sizes());
+  return averaged(average(op, grad, p, count_include_pad, divisor), self, self.sizes());
 }
 
 at::Tensor avg_pool3d_backward(const at::Tensor& grad, const at::Tensor& self,
@@ -167,7 +167,7 @@ at::Tensor avg_pool3d_backward(const at::Tensor& grad, const at::Tensor& self,
   static constexpr Operator op{"aten::avg_pool3d_backward", emit_backward};
   const Pooling p("avg_pool3d()", self, 3, kernel, stride, padding, 1, ceil_mode);
   check_grad("avg_pool3d_backward", grad, self, p);
-  return finish(average(op, grad, p, count_include_pad, divisor), self, self.sizes());
+  return averaged(average(op, grad, p, count_include_pad, divisor), self, self.sizes());
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {

@@ -103,8 +103,8 @@ at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight
   return at::MemoryFormat::Contiguous;
 }
 
-at::Tensor finish(Record& record, const at::Tensor& input, const at::Tensor& weight,
-                  at::IntArrayRef sizes) {
+at::Tensor convolved(Record& record, const at::Tensor& input, const at::Tensor& weight,
+                     at::IntArrayRef sizes) {
   const at::MemoryFormat format = result_format(input, weight);
   if (format == at::MemoryFormat::ChannelsLast) {
     return record.strided(input.scalar_type(), sizes, c10::get_channels_last_strides_2d(sizes));
@@ -150,7 +150,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
                 ") and bias type (", bias->toString(), ") should be the same");
   }
   c.add_to(record);
-  return finish(record, input, weight, sizes);
+  return convolved(record, input, weight, sizes);
 }
 
 // operands: grad, weight
@@ -182,13 +182,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable
     Record record(for_input);
     record.tensor(grad).tensor(weight);
     c.add_to(record);
-    grad_input = finish(record, input, weight, input.sizes());
+    grad_input = convolved(record, input, weight, input.sizes());
   }
   if (output_mask[1]) {
     Record record(for_weight);
     record.tensor(grad).tensor(input);
     c.add_to(record);
-    grad_weight = finish(record, weight, input, weight.sizes());
+    grad_weight = convolved(record, weight, input, weight.sizes());
   }
   if (output_mask[2]) {
     c10::DimVector dims{0};

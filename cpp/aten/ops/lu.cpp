@@ -161,7 +161,7 @@ void emit_factors(Emission& e) {
 
 using Factors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-Factors linalg_lu_factor_ex(const at::Tensor& self, bool pivot, bool check_errors) {
+Factors lu_factor_ex(const at::Tensor& self, bool pivot, bool check_errors) {
   static constexpr Operator op{"aten::linalg_lu_factor_ex", emit_factors};
   TORCH_CHECK(self.dim() >= 2,
               "torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: ",
@@ -217,12 +217,12 @@ Factors linalg_lu(const at::Tensor& self, bool pivot) {
   TORCH_CHECK(self.dim() >= 2,
               "linalg.lu: Expected tensor with 2 or more dimensions. Got size: ", self.sizes(),
               " instead");
-  const auto [lu, pivots, info] = linalg_lu_factor_ex(self, pivot, false);
+  const auto [lu, pivots, info] = lu_factor_ex(self, pivot, false);
   return lu_unpack(lu, pivots, true, true);
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
-  m.impl("linalg_lu_factor_ex", TORCH_FN(linalg_lu_factor_ex));
+  m.impl("linalg_lu_factor_ex", TORCH_FN(lu_factor_ex));
   m.impl("lu_unpack", TORCH_FN(lu_unpack));
   m.impl("linalg_lu", TORCH_FN(linalg_lu));
 }

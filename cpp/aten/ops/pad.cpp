@@ -15,7 +15,7 @@ c10::DimVector suggested_strides(const at::Tensor& self, at::IntArrayRef sizes) 
   return c10::DimVector(model.resize_(sizes, self.suggest_memory_format()).strides());
 }
 
-at::Tensor finish(Record& record, const at::Tensor& self, at::IntArrayRef sizes) {
+at::Tensor padded_result(Record& record, const at::Tensor& self, at::IntArrayRef sizes) {
   if (self.suggest_memory_format() == at::MemoryFormat::Contiguous) {
     return record.result(self.scalar_type(), sizes);
   }
@@ -52,7 +52,7 @@ at::Tensor constant_pad_nd(const at::Tensor& self, at::IntArrayRef pad, const at
   Record record(kConstantPad);
   record.tensor(self).number(value, self.scalar_type());
   record.attribute(at::IntArrayRef(low)).attribute(at::IntArrayRef(high));
-  return finish(record, self, sizes);
+  return padded_result(record, self, sizes);
 }
 
 enum class Border : int64_t { kReflection, kReplication };
@@ -168,7 +168,7 @@ at::Tensor border_pad(const at::Tensor& self, at::IntArrayRef padding) {
   const c10::DimVector sizes = padded_sizes<kDims>(self, padding, kKind);
   Record record(kBorderPad);
   record.tensor(self).attribute(static_cast<int64_t>(kKind)).attribute(padding);
-  return finish(record, self, sizes);
+  return padded_result(record, self, sizes);
 }
 
 template <int kDims, Border kKind>
@@ -180,7 +180,7 @@ at::Tensor border_pad_backward(const at::Tensor& grad, const at::Tensor& self,
               ", Got: ", grad.sizes());
   Record record(kBorderPadBackward);
   record.tensor(grad).attribute(static_cast<int64_t>(kKind)).attribute(padding);
-  return finish(record, self, self.sizes());
+  return padded_result(record, self, self.sizes());
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {

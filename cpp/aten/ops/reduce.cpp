@@ -3,7 +3,7 @@
 
 #include <torch/library.h>
 
-// Sums, products, extremes and logic over dimensions.
+// Sums, products, extremes, logic and hashes over dimensions.
 namespace torch_pjrt::aten {
 namespace {
 
@@ -146,7 +146,54 @@ at::Tensor count_nonzero(const at::Tensor& self, at::IntArrayRef dim) {
       .result(at::kLong, reduced_sizes(self, dims, false));
 }
 
+// Float32 bits as those of the same float64. XLA CPU takes subnormal numbers for 0 in conversions,
+// so these are made from their integers.
+Operand widened_bits(Builder& b, Operand x) {
+  const Operand bits = b.bitcast_convert(x, ElementType::kU32);
+  const Operand usual = b.bitcast_convert(b.convert(x, ElementType::kF64), ElementType::kU64);
+  const Operand fraction = b.convert(b.bit_and(bits, 0x7fffff), ElementType::kF64);
+  const Operand small = b.bitcast_convert(b.multiply(fraction, 0x1p-149), ElementType::kU64);
+  const Operand sign = b.convert(b.bit_and(bits, 0x80000000u), ElementType::kU64);
+  const Operand is_small = b.equal(b.bit_and(bits, 0x7f800000), 0);
+  return b.select(is_small, b.bit_or(small, b.shift_left(sign, 32)), usual);
+}
+
+constexpr Operator kHash{
+    "aten::hash_tensor", [](Emission& e) {
+      Builder& b = e.builder();
+      Operand x = e.operand(0);
+      if (x.element() == ElementType::kF64) {
+        x = b.bitcast_convert(x, ElementType::kU64);
+      } else if (pjrt::is_floating(x.element())) {
+        x = widened_bits(b, b.convert(x, ElementType::kF32));
+      } else {
+        x = b.bitcast_convert(b.convert(x, ElementType::kS64), ElementType::kU64);
+      }
+      graph::Dimensions dims;
+      for (int64_t d : e.attributes.list()) dims.push_back(d);
+      const auto both = [](Builder& b, graph::OperandList p, graph::OperandList q) {
+        return Operands{b.bit_xor(p[0], q[0])};
+      };
+      const Operand none = b.scalar(ElementType::kU64, 0);
+      if (!dims.empty()) x = b.reduce({x}, {none}, dims, both)[0];
+      e.result(b.reshape(x, e.result_type().dimensions));
+    }};
+
+at::Tensor hash_tensor(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, int64_t mode) {
+  const c10::ScalarType dtype = self.scalar_type();
+  TORCH_CHECK(mode == 0, "Unknown hash_tensor mode: ", mode);
+  const c10::DimVector dims = reduced_dims(self, dim);
+  check_nonempty(kHash, self, dim.empty() ? dim : at::IntArrayRef(dims));
+  const bool known = at::isFloatingType(dtype) || at::isIntegralType(dtype, true);
+  const bool is_new = c10::isBarebonesUnsignedType(dtype) || c10::isFloat8Type(dtype);
+  TORCH_CHECK_NOT_IMPLEMENTED(known && !is_new, "\"xor_sum_cpu\" not implemented for '", dtype,
+                              "'");
+  return Record(kHash).tensor(self).attribute(dims).result(at::kUInt64,
+                                                           reduced_sizes(self, dims, keepdim));
+}
+
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
+  m.impl("hash_tensor", TORCH_FN(hash_tensor));
   m.impl("sum.dim_IntList", TORCH_FN(sum<kSum>));
   m.impl("nansum", TORCH_FN(nansum));
   m.impl("prod", TORCH_FN(prod));
