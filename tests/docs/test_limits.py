@@ -113,6 +113,8 @@ def test_fused(name):
 def test_capturable():
     plain, capturable = (stepped(torch.optim.Adam, capturable=value) for value in (False, True))
     torch.testing.assert_close(capturable, plain)
+    with pytest.raises(AssertionError, match="capturable=True"):
+        stepped(torch.optim.Adam, capturable=True, foreach=True)
 
 
 @limit("data_ptr()")
