@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include "aten/ops/binary.h"
+#include "aten/ops/elementwise.h"
 
 // Arithmetic of two tensors, one of which may be a number.
 namespace torch_pjrt::aten {
@@ -32,14 +33,29 @@ constexpr Operator kSubtract{"aten::sub", [](Emission& e) {
                                auto [a, b] = promoted(e);
                                e.result(e.builder().subtract(a, b));
                              }};
-constexpr Operator kMultiply{"aten::mul", [](Emission& e) {
-                               auto [a, b] = promoted(e);
-                               e.result(e.builder().multiply(a, b));
-                             }};
-constexpr Operator kDivide{"aten::div", [](Emission& e) {
-                             auto [a, b] = promoted(e);
-                             e.result(e.builder().divide(a, b));
-                           }};
+// A product or quotient. The cpu takes a single second operand of another dtype as it is where the
+// result is a short float, and rounds once.
+template <Operand (StableHloBuilder::*function)(graph::Term, graph::Term)>
+void emit_scaled(Emission& e) {
+  StableHloBuilder& b = e.builder();
+  const graph::Type& type = e.result_type();
+  const Operand other = e.operand(1);
+  const bool is_wide = type.element != compute_type(type.element) &&
+                       other.element() != type.element && other.type().element_count() == 1;
+  const ElementType working = is_wide ? compute_type(type.element) : type.element;
+  const auto spread = [&](Operand x) {
+    return b.broadcast_to(b.convert(x, working), type.dimensions);
+  };
+  e.result(b.convert((b.*function)(spread(e.operand(0)), spread(other)), type.element));
+}
+
+constexpr Operator kMultiply{"aten::mul", emit_scaled<&StableHloBuilder::multiply>};
+constexpr Operator kDivide{"aten::div", emit_scaled<&StableHloBuilder::divide>};
+
+// Whether the operator in place is the one out of place, converted: the cpu computes in `dtype`.
+bool is_converted(const at::Tensor& self, c10::ScalarType dtype) {
+  return self.scalar_type() != dtype;
+}
 
 bool is_one(const at::Scalar& alpha) { return !alpha.isComplex() && alpha.toDouble() == 1.0; }
 
@@ -64,6 +80,7 @@ at::Tensor add(const at::Tensor& self, const at::Tensor& other, const at::Scalar
 at::Tensor& add_(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   check_in_place(self, other);
   at::native::alpha_check(at::result_type(self, other), alpha);
+  if (is_converted(self, at::result_type(self, other))) return self.copy_(add(self, other, alpha));
   add_record(self, other, alpha, self.scalar_type(), false).write_to(self);
   return self;
 }
@@ -78,6 +95,7 @@ at::Tensor sub(const at::Tensor& self, const at::Tensor& other, const at::Scalar
 at::Tensor& sub_(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   at::native::sub_check(self, other);
   check_in_place(self, other);
+  if (is_converted(self, at::result_type(self, other))) return self.copy_(sub(self, other, alpha));
   add_record(self, other, alpha, self.scalar_type(), true).write_to(self);
   return self;
 }
@@ -89,6 +107,7 @@ at::Tensor mul(const at::Tensor& self, const at::Tensor& other) {
 
 at::Tensor& mul_(at::Tensor& self, const at::Tensor& other) {
   check_in_place(self, other);
+  if (is_converted(self, at::result_type(self, other))) return self.copy_(mul(self, other));
   binary_record(kMultiply, self, other).write_to(self);
   return self;
 }
@@ -106,7 +125,9 @@ at::Tensor div(const at::Tensor& self, const at::Tensor& other) {
 }
 
 at::Tensor& div_(at::Tensor& self, const at::Tensor& other) {
-  check_in_place(self, other, true_division_dtype(self, other));
+  const at::ScalarType dtype = true_division_dtype(self, other);
+  check_in_place(self, other, dtype);
+  if (is_converted(self, dtype)) return self.copy_(div(self, other));
   binary_record(kDivide, self, other).write_to(self);
   return self;
 }

@@ -105,6 +105,9 @@ at::Tensor quotient(const at::Tensor& self, const at::Tensor& other) {
 template <const Operator& op>
 at::Tensor& quotient_(at::Tensor& self, const at::Tensor& other) {
   check_in_place(self, other);
+  if (at::result_type(self, other) != self.scalar_type()) {
+    return self.copy_(quotient<op>(self, other));
+  }
   division_record<op>(self, other, self.scalar_type()).write_to(self);
   return self;
 }
@@ -160,6 +163,13 @@ constexpr Operator kLcm{"aten::lcm", map<[](Builder& b, Operand x, Operand y) {
                                           b.abs(b.multiply(b.divide(x, safe), y)));
                         }>};
 
+template <const Operator& op>
+at::Tensor of_integers(const at::Tensor& self, const at::Tensor& other) {
+  const c10::ScalarType dtype = at::result_type(self, other);
+  check_implemented(at::isIntegralType(dtype, /*includeBool=*/false), op, dtype);
+  return binary<op, kSame>(self, other);
+}
+
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("remainder.Tensor", TORCH_FN(quotient<kRemainder>));
   m.impl("remainder_.Tensor", TORCH_FN(quotient_<kRemainder>));
@@ -170,8 +180,8 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("floor_divide_.Tensor", TORCH_FN(quotient_<kFloorDivide>));
   m.impl("div.Tensor_mode", TORCH_FN(div_mode));
   m.impl("div_.Tensor_mode", TORCH_FN(div_mode_));
-  m.impl("gcd", TORCH_FN((binary<kGcd, kSame>)));
-  m.impl("lcm", TORCH_FN((binary<kLcm, kSame>)));
+  m.impl("gcd", TORCH_FN(of_integers<kGcd>));
+  m.impl("lcm", TORCH_FN(of_integers<kLcm>));
 }
 
 }  // namespace

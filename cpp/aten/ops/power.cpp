@@ -93,10 +93,16 @@ at::Tensor pow_scalar_tensor(const at::Scalar& self, const at::Tensor& exponent)
   return binary<kPower, kSame>(wrapped_number(self), exponent);
 }
 
+at::Tensor& pow_tensor_(at::Tensor& self, const at::Tensor& exponent) {
+  check_in_place(self, exponent);
+  return self.copy_(pow_tensor_tensor(self, exponent));
+}
+
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("pow.Tensor_Scalar", TORCH_FN(pow_tensor_scalar));
   m.impl("pow_.Scalar", TORCH_FN(pow_scalar_));
   m.impl("pow.Tensor_Tensor", TORCH_FN(pow_tensor_tensor));
+  m.impl("pow_.Tensor", TORCH_FN(pow_tensor_));
   m.impl("pow.Scalar", TORCH_FN(pow_scalar_tensor));
 }
 

@@ -93,7 +93,11 @@ at::Tensor combination(const at::Tensor& self, const at::Tensor& x, const at::Te
 template <const Operator& scaled, const Operator& plain>
 at::Tensor& combination_(at::Tensor& self, const at::Tensor& x, const at::Tensor& y,
                          const at::Scalar& value) {
-  check_in_place(self, x, y, promoted(self, x, y));
+  const c10::ScalarType dtype = promoted(self, x, y);
+  check_in_place(self, x, y, dtype);
+  if (dtype != self.scalar_type()) {
+    return self.copy_(combination<scaled, plain>(self, x, y, value));
+  }
   combination_record<scaled, plain>(self, x, y, value, self.scalar_type()).write_to(self);
   return self;
 }
