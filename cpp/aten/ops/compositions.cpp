@@ -3,6 +3,7 @@
 #include <ATen/ops/_neg_view_copy_native.h>
 #include <ATen/ops/_reshape_alias_copy_native.h>
 #include <ATen/ops/_trilinear_native.h>
+#include <ATen/ops/_weight_norm_differentiable_backward_native.h>
 #include <ATen/ops/alias_copy_native.h>
 #include <ATen/ops/as_strided_copy_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -131,6 +132,8 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("glu_backward_jvp", TORCH_FN(at::native::glu_backward_jvp));
   m.impl("rsub.Tensor", TORCH_FN(rsub));
   m.impl("_trilinear", TORCH_FN(at::native::_trilinear));
+  m.impl("_weight_norm_interface_backward",
+         TORCH_FN(at::native::_weight_norm_differentiable_backward));
   m.impl("narrow_copy", TORCH_FN(at::native::narrow_copy_dense_symint));
 }
 
