@@ -30,13 +30,19 @@ void for_each_tensor(const c10::IValue& value, Visit visit) {
 }
 
 void check_kind(const std::string& name, const at::Tensor& tensor) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      tensor.layout() == at::kStrided && !tensor.is_quantized() && !tensor.is_nested(), name,
-      ": sparse, quantised and nested tensors are not supported on device xla; use a dense tensor, "
-      "or keep it on cpu");
+  if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_nested()) {
+    refuse_kind(name);
+  }
 }
 
 }  // namespace
+
+void refuse_kind(std::string_view operator_name) {
+  C10_THROW_ERROR(NotImplementedError,
+                  c10::str(operator_name,
+                           ": sparse, quantised and nested tensors are not supported on device "
+                           "xla; use a dense tensor, or keep it on cpu"));
+}
 
 void check_same_device(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const std::string& name = op.schema().name();

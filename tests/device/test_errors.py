@@ -43,11 +43,19 @@ def test_shapes_that_do_not_fit_raise_at_the_call():
     assert ok()
 
 
-def test_sparse_and_quantised_are_refused():
-    with pytest.raises((NotImplementedError, RuntimeError)):
-        torch.eye(3, device="xla").to_sparse()
-    with pytest.raises((NotImplementedError, RuntimeError, TypeError)):
-        torch.quantize_per_tensor(torch.ones(3, device="xla"), 0.1, 0, torch.qint8)
+def test_sparse_quantised_and_nested_are_refused():
+    table = torch.ones(3, 2, device="xla", requires_grad=True)
+    rows = torch.nn.functional.embedding(torch.tensor([1], device="xla"), table, sparse=True)
+    for refused in (
+        lambda: torch.eye(3, device="xla").to_sparse(),
+        lambda: torch.eye(3).to_sparse().to("xla"),
+        lambda: torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), device="xla"),
+        lambda: rows.sum().backward(),
+        lambda: torch.quantize_per_tensor(torch.ones(3, device="xla"), 0.1, 0, torch.qint8),
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).to("xla"),
+    ):
+        with pytest.raises(NotImplementedError, match="not supported on device xla; use a dense"):
+            refused()
     assert ok()
 
 
