@@ -84,19 +84,13 @@ void emit_average(Emission& e) {
   e.result(b.convert(x, type.element));
 }
 
-at::Tensor pooled(Record& record, const at::Tensor& self, at::IntArrayRef sizes) {
-  const auto strides = pooled_strides(self, sizes);
-  if (strides) return record.strided(self.scalar_type(), sizes, *strides);
-  return record.result(self.scalar_type(), sizes);
-}
-
 at::Tensor average(const Operator& op, const char* name, const at::Tensor& self,
                    at::IntArrayRef output, int64_t rank) {
   check_floating(name, self);
   const c10::DimVector sizes = output_sizes(name, self, output, rank);
   Record record(op);
   record.tensor(self).attribute(rank);
-  return pooled(record, self, sizes);
+  return pooled_result(record, self, sizes);
 }
 
 at::Tensor adaptive_avg_pool2d(const at::Tensor& self, at::IntArrayRef output) {
@@ -116,7 +110,7 @@ at::Tensor average_backward(const Operator& op, const char* name, const at::Tens
               grad.sizes(), ", expected ", self.dim(), " dimensions");
   Record record(op);
   record.tensor(grad).attribute(rank);
-  return pooled(record, self, self.sizes());
+  return pooled_result(record, self, self.sizes());
 }
 
 at::Tensor adaptive_avg_pool2d_backward(const at::Tensor& grad, const at::Tensor& self) {
@@ -230,7 +224,7 @@ at::Tensor maximum_backward(const Operator& op, const char* name, const at::Tens
               " for `grad_output` but got ", grad.sizes());
   Record record(op);
   record.tensor(grad).tensor(indices).attribute(rank);
-  return pooled(record, self, self.sizes());
+  return pooled_result(record, self, self.sizes());
 }
 
 std::tuple<at::Tensor, at::Tensor> adaptive_max_pool2d(const at::Tensor& self,

@@ -113,12 +113,6 @@ Record average(const Operator& op, const at::Tensor& operand, const Pooling& p,
   return record;
 }
 
-at::Tensor averaged(Record record, const at::Tensor& self, at::IntArrayRef sizes) {
-  const auto strides = pooled_strides(self, sizes);
-  if (strides) return record.strided(self.scalar_type(), sizes, *strides);
-  return record.result(self.scalar_type(), sizes);
-}
-
 void check_dtype(const char* name, const at::Tensor& self) {
   TORCH_CHECK_NOT_IMPLEMENTED(self.is_floating_point() || self.scalar_type() == at::kLong, "\"",
                               name, "\" not implemented for '", c10::toString(self.scalar_type()),
@@ -131,7 +125,8 @@ at::Tensor avg_pool2d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArr
   static constexpr Operator op{"aten::avg_pool2d", emit_forward};
   check_dtype("avg_pool2d_out_frame", self);
   const Pooling p("avg_pool2d", self, 2, kernel, stride, padding, 1, ceil_mode);
-  return averaged(average(op, self, p, count_include_pad, divisor), self, p.output_sizes(self));
+  Record record = average(op, self, p, count_include_pad, divisor);
+  return pooled_result(record, self, p.output_sizes(self));
 }
 
 at::Tensor avg_pool3d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
@@ -140,7 +135,8 @@ at::Tensor avg_pool3d(const at::Tensor& self, at::IntArrayRef kernel, at::IntArr
   static constexpr Operator op{"aten::avg_pool3d", emit_forward};
   check_dtype("avg_pool3d_out_frame", self);
   const Pooling p("avg_pool3d()", self, 3, kernel, stride, padding, 1, ceil_mode);
-  return averaged(average(op, self, p, count_include_pad, divisor), self, p.output_sizes(self));
+  Record record = average(op, self, p, count_include_pad, divisor);
+  return pooled_result(record, self, p.output_sizes(self));
 }
 
 void check_grad(const char* name, const at::Tensor& grad, const at::Tensor& self,
@@ -157,7 +153,8 @@ at::Tensor avg_pool2d_backward(const at::Tensor& grad, const at::Tensor& self,
   static constexpr Operator op{"aten::avg_pool2d_backward", emit_backward};
   const Pooling p("avg_pool2d", self, 2, kernel, stride, padding, 1, ceil_mode);
   check_grad("avg_pool2d_backward", grad, self, p);
-  return averaged(average(op, grad, p, count_include_pad, divisor), self, self.sizes());
+  Record record = average(op, grad, p, count_include_pad, divisor);
+  return pooled_result(record, self, self.sizes());
 }
 
 at::Tensor avg_pool3d_backward(const at::Tensor& grad, const at::Tensor& self,
@@ -167,7 +164,8 @@ at::Tensor avg_pool3d_backward(const at::Tensor& grad, const at::Tensor& self,
   static constexpr Operator op{"aten::avg_pool3d_backward", emit_backward};
   const Pooling p("avg_pool3d()", self, 3, kernel, stride, padding, 1, ceil_mode);
   check_grad("avg_pool3d_backward", grad, self, p);
-  return averaged(average(op, grad, p, count_include_pad, divisor), self, self.sizes());
+  Record record = average(op, grad, p, count_include_pad, divisor);
+  return pooled_result(record, self, self.sizes());
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {

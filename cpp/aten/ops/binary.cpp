@@ -52,11 +52,6 @@ void emit_scaled(Emission& e) {
 constexpr Operator kMultiply{"aten::mul", emit_scaled<&StableHloBuilder::multiply>};
 constexpr Operator kDivide{"aten::div", emit_scaled<&StableHloBuilder::divide>};
 
-// Whether the operator in place is the one out of place, converted: the cpu computes in `dtype`.
-bool is_converted(const at::Tensor& self, c10::ScalarType dtype) {
-  return self.scalar_type() != dtype;
-}
-
 bool is_one(const at::Scalar& alpha) { return !alpha.isComplex() && alpha.toDouble() == 1.0; }
 
 Record add_record(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha,
@@ -78,9 +73,10 @@ at::Tensor add(const at::Tensor& self, const at::Tensor& other, const at::Scalar
 }
 
 at::Tensor& add_(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
-  check_in_place(self, other);
-  at::native::alpha_check(at::result_type(self, other), alpha);
-  if (is_converted(self, at::result_type(self, other))) return self.copy_(add(self, other, alpha));
+  const at::ScalarType dtype = at::result_type(self, other);
+  check_in_place(self, other, dtype);
+  at::native::alpha_check(dtype, alpha);
+  if (is_converted(self, dtype)) return self.copy_(add(self, other, alpha));
   add_record(self, other, alpha, self.scalar_type(), false).write_to(self);
   return self;
 }
@@ -94,8 +90,9 @@ at::Tensor sub(const at::Tensor& self, const at::Tensor& other, const at::Scalar
 
 at::Tensor& sub_(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   at::native::sub_check(self, other);
-  check_in_place(self, other);
-  if (is_converted(self, at::result_type(self, other))) return self.copy_(sub(self, other, alpha));
+  const at::ScalarType dtype = at::result_type(self, other);
+  check_in_place(self, other, dtype);
+  if (is_converted(self, dtype)) return self.copy_(sub(self, other, alpha));
   add_record(self, other, alpha, self.scalar_type(), true).write_to(self);
   return self;
 }
@@ -106,8 +103,9 @@ at::Tensor mul(const at::Tensor& self, const at::Tensor& other) {
 }
 
 at::Tensor& mul_(at::Tensor& self, const at::Tensor& other) {
-  check_in_place(self, other);
-  if (is_converted(self, at::result_type(self, other))) return self.copy_(mul(self, other));
+  const at::ScalarType dtype = at::result_type(self, other);
+  check_in_place(self, other, dtype);
+  if (is_converted(self, dtype)) return self.copy_(mul(self, other));
   binary_record(kMultiply, self, other).write_to(self);
   return self;
 }

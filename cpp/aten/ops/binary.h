@@ -18,4 +18,9 @@ c10::DimVector broadcast_sizes(const at::Tensor& self, const at::Tensor& other);
 void check_in_place(const at::Tensor& self, const at::Tensor& other);
 void check_in_place(const at::Tensor& self, const at::Tensor& other, c10::ScalarType result);
 
+// Whether the operator in place is the one out of place, converted: the cpu computes in `result`.
+inline bool is_converted(const at::Tensor& self, c10::ScalarType result) {
+  return self.scalar_type() != result;
+}
+
 }  // namespace torch_pjrt::aten

@@ -104,10 +104,9 @@ at::Tensor quotient(const at::Tensor& self, const at::Tensor& other) {
 
 template <const Operator& op>
 at::Tensor& quotient_(at::Tensor& self, const at::Tensor& other) {
-  check_in_place(self, other);
-  if (at::result_type(self, other) != self.scalar_type()) {
-    return self.copy_(quotient<op>(self, other));
-  }
+  const c10::ScalarType dtype = at::result_type(self, other);
+  check_in_place(self, other, dtype);
+  if (is_converted(self, dtype)) return self.copy_(quotient<op>(self, other));
   division_record<op>(self, other, self.scalar_type()).write_to(self);
   return self;
 }

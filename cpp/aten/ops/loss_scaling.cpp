@@ -3,6 +3,8 @@
 #include <ATen/ops/where.h>
 #include <torch/library.h>
 
+#include "aten/ops/norm.h"
+
 // What torch.amp.GradScaler calls: gradients divided by the scale, and the scale of the next step.
 namespace torch_pjrt::aten {
 namespace {
@@ -18,10 +20,7 @@ void unscale_(at::TensorList gradients, at::Tensor& found_inf, const at::Tensor&
   check_number(inv_scale, "inv_scale", at::kFloat);
   check_number(found_inf, "found_inf", at::kFloat);
   for (const at::Tensor& gradient : gradients) {
-    TORCH_CHECK_NOT_IMPLEMENTED(
-        gradient.is_floating_point(),
-        "\"_amp_foreach_non_finite_check_and_unscale_cpu\" not implemented for '",
-        gradient.scalar_type(), "'");
+    check_floating("_amp_foreach_non_finite_check_and_unscale_cpu", gradient);
     found_inf.masked_fill_(at::isfinite(gradient).all().logical_not(), 1);
     // Expanded, it is no scalar: float16 gradients are multiplied in float32.
     gradient.mul_(inv_scale.reshape({}).expand(gradient.sizes()));

@@ -237,4 +237,10 @@ std::optional<c10::DimVector> pooled_strides(const at::Tensor& self, at::IntArra
   return std::nullopt;
 }
 
+at::Tensor pooled_result(Record& record, const at::Tensor& self, at::IntArrayRef sizes) {
+  const auto strides = pooled_strides(self, sizes);
+  if (strides) return record.strided(self.scalar_type(), sizes, *strides);
+  return record.result(self.scalar_type(), sizes);
+}
+
 }  // namespace torch_pjrt::aten

@@ -55,4 +55,7 @@ struct Pooling {
 // The strides that PyTorch's CPU pooling gives a result of `sizes`, empty if contiguous.
 std::optional<c10::DimVector> pooled_strides(const at::Tensor& self, at::IntArrayRef sizes);
 
+// The result of a record in the dtype of `self`, with those strides.
+at::Tensor pooled_result(Record& record, const at::Tensor& self, at::IntArrayRef sizes);
+
 }  // namespace torch_pjrt::aten

@@ -95,7 +95,7 @@ at::Tensor& combination_(at::Tensor& self, const at::Tensor& x, const at::Tensor
                          const at::Scalar& value) {
   const c10::ScalarType dtype = promoted(self, x, y);
   check_in_place(self, x, y, dtype);
-  if (dtype != self.scalar_type()) {
+  if (is_converted(self, dtype)) {
     return self.copy_(combination<scaled, plain>(self, x, y, value));
   }
   combination_record<scaled, plain>(self, x, y, value, self.scalar_type()).write_to(self);
