@@ -27,9 +27,8 @@ base::Counter& host_waits() {
 
 using Guard = c10::impl::DeviceGuardImplInterface;
 
-// The platform's own handle of a stream; empty where this PyTorch or the backend does not tell.
 template <typename AnyGuard>
-std::optional<intptr_t> handle_of(const AnyGuard& guard, const c10::Stream& stream) {
+std::optional<intptr_t> native_handle(const AnyGuard& guard, const c10::Stream& stream) {
   if constexpr (requires { guard.getStreamNativeHandle(stream); }) {
     try {
       return reinterpret_cast<intptr_t>(guard.getStreamNativeHandle(stream));
@@ -41,11 +40,6 @@ std::optional<intptr_t> handle_of(const AnyGuard& guard, const c10::Stream& stre
   }
 }
 
-// PyTorch's stream for a stream of others: its id is the handle.
-c10::Stream stream_of(intptr_t handle, c10::Device device) {
-  return c10::Stream(c10::Stream::UNSAFE, device, static_cast<c10::StreamId>(handle));
-}
-
 void make_wait(const c10::Stream& waiting, const c10::Stream& stream) {
   c10::Event event(stream.device_type());
   event.record(stream);
@@ -55,14 +49,23 @@ void make_wait(const c10::Stream& waiting, const c10::Stream& stream) {
 bool wait_by_stream(const graph::Executor& executor, const pjrt::Buffer& buffer,
                     const c10::Stream& stream) {
   const pjrt::Client& client = *executor.client();
-  const Guard& guard = *c10::impl::getDeviceGuardImpl(stream.device_type());
-  if (const auto handle = handle_of(guard, stream)) {
+  if (const auto handle = handle_of(stream)) {
     return pjrt::wait_on_stream(client, buffer, *handle);
   }
   const auto between = pjrt::stream_for_ready_events(client, executor.device());
   if (!between || !pjrt::wait_on_stream(client, buffer, *between)) return false;
   make_wait(stream, stream_of(*between, stream.device()));
   return true;
+}
+
+// `wait` says whether it has ordered the waiting stream by itself.
+template <typename Wait>
+void order_after(const pjrt::Buffer& buffer, Wait wait) {
+  const pjrt::Event ready = buffer.ready_event();
+  if (ready.is_ready()) return ready.await("read a tensor");  // throws its error
+  if (wait()) return;
+  host_waits().add();
+  ready.await("read a tensor");
 }
 
 struct Release {
@@ -128,14 +131,49 @@ void work() noexcept {
 
 }  // namespace
 
+c10::Stream current_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+std::optional<c10::Stream> default_stream(c10::Device device) {
+  try {
+    return c10::impl::VirtualGuardImpl(device.type()).getDefaultStream(device);
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+
+c10::Stream stream_of(intptr_t handle, c10::Device device) {
+  return c10::Stream(c10::Stream::UNSAFE, device, static_cast<c10::StreamId>(handle));
+}
+
+std::optional<intptr_t> handle_of(const c10::Stream& stream) {
+  const Guard& guard = *c10::impl::getDeviceGuardImpl(stream.device_type());
+  return native_handle(guard, stream);
+}
+
 void order_stream_after(const graph::Executor& executor, const pjrt::Buffer& buffer,
-                        c10::Device device) {
-  const pjrt::Event ready = buffer.ready_event();
-  if (ready.is_ready()) return ready.await("read a tensor");  // throws its error
-  const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-  if (wait_by_stream(executor, buffer, stream)) return;
+                        const c10::Stream& stream) {
+  order_after(buffer, [&] { return wait_by_stream(executor, buffer, stream); });
+}
+
+void order_handle_after(const graph::Executor& executor, const pjrt::Buffer& buffer,
+                        intptr_t handle) {
+  order_after(buffer, [&] { return pjrt::wait_on_stream(*executor.client(), buffer, handle); });
+}
+
+void order_host_after(const pjrt::Buffer& buffer) {
+  order_after(buffer, [] { return false; });
+}
+
+void order_host_after(graph::Executor& executor) {
   host_waits().add();
-  ready.await("read a tensor");
+  executor.synchronize();
+}
+
+void order_stream_after_producers(const graph::Executor& executor, c10::Device device) {
+  const auto ready = pjrt::stream_for_ready_events(*executor.client(), executor.device());
+  if (ready) make_wait(current_stream(device), stream_of(*ready, device));
 }
 
 intptr_t order_device_after(const graph::Executor& executor, c10::Device device) {
@@ -156,8 +194,7 @@ void release_after_streams(std::unique_ptr<transfer::Holder> holder, c10::Stream
   Release release;
   release.holder = std::move(holder);
   try {
-    const c10::Stream current =
-        c10::impl::VirtualGuardImpl(first.device_type()).getStream(first.device());
+    const c10::Stream current = current_stream(first.device());
     for (const c10::Stream& stream : {first, current}) {
       if (!release.events.empty() && stream == first) continue;
       release.events.emplace_back(stream.device_type()).record(stream);

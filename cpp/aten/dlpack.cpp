@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/strides.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "aten/accelerators.h"
 #include "aten/copy.h"
 #include "aten/copy_figures.h"
+#include "aten/dlpack_order.h"
 #include "aten/dtype_policy.h"
 #include "aten/errors.h"
 #include "aten/export.h"
@@ -102,16 +102,40 @@ bool is_its_own(const graph::Value& value, const graph::SharedBuffer& buffer) {
          value.node->reference_count() <= 2;
 }
 
-OutsideAlias alias_of(const at::Tensor& tensor, graph::Executor& executor) {
+// Whether others outside see the memory, so that the tensor has to keep it.
+bool is_seen_outside(const graph::SharedBuffer& buffer) {
+  return buffer.is_lent || buffer.outside_writers.load() > 1;
+}
+
+// The tensor's buffer, which nothing else has. `orders_readers`: whoever waits for the contents
+// also waits for the programs that read them now.
+OutsideAlias alias_of(const at::Tensor& tensor, graph::Executor& executor, bool orders_readers) {
+  const void* before = nullptr;
   for (;;) {
     executor.execute();  // what is recorded refers to what it reads
     const graph::Value value = data_of(tensor, executor);
     OutsideAlias alias(executor.buffer(value));
-    if (is_its_own(value, alias.buffer())) return alias;
-    const graph::Value own = unshared(value);
-    if (cell_of(*tensor.storage().unsafeGetStorageImpl()).set_if(value, own)) {
-      dlpack_figures().unshared.add(static_cast<size_t>(value.type().byte_count()));
+    const auto bytes = static_cast<size_t>(value.type().byte_count());
+    const bool is_own = is_its_own(value, alias.buffer());
+    if (is_own && orders_readers && executor.may_be_read(alias.buffer())) {
+      if (is_seen_outside(alias.buffer())) {
+        order_host_after(executor);
+        return alias;
+      }
+      before = alias.buffer().buffer.device_pointer();
+    } else if (is_own) {
+      if (before && before != alias.buffer().buffer.device_pointer()) {
+        dlpack_figures().unshared.add(bytes);
+      }
+      return alias;
+    } else {
+      before = nullptr;
     }
+    // The program that copies takes the memory over where nobody else has it, and waits, on the
+    // device, for those that read it.
+    const graph::Value own = unshared(value);
+    const bool is_set = cell_of(*tensor.storage().unsafeGetStorageImpl()).set_if(value, own);
+    if (is_set && !before) dlpack_figures().unshared.add(bytes);
   }
 }
 
@@ -122,8 +146,8 @@ DlpackExport copied(const at::Tensor& tensor, const void* data) {
   for (int64_t& stride : strides) stride *= static_cast<int64_t>(tensor.itemsize());
   transfer::pack(block.data(), data, span_of(tensor.sizes()), span_of(strides), tensor.itemsize());
   dlpack_figures().asked.add(tensor.nbytes());
-  result.array.data = block.data();
-  result.array.is_copied = true;
+  result.data = block.data();
+  result.is_copied = true;
   result.strides = c10::contiguous_strides(tensor.sizes());
   result.holder = transfer::hold(std::move(block));
   return result;
@@ -175,7 +199,8 @@ pjrt::Buffer adopt(const graph::Executor& executor, dlpack::ImportedTensor sourc
   }
   const auto companion = companion_of(executor);
   const intptr_t stream =
-      companion ? order_device_after(executor, *companion) : dlpack_stream(executor).value_or(0);
+      companion ? order_device_after(executor, *companion)
+                : pjrt::stream_for_ready_events(client, executor.device()).value_or(0);
   return transfer::view_device_memory(client, executor.device(), array.data,
                                       {array.type, array.dimensions},
                                       transfer::hold(std::move(source)), stream);
@@ -186,14 +211,14 @@ at::Tensor copy_on_accelerator(dlpack::ImportedTensor source, graph::Executor& e
                                c10::ScalarType dtype, at::IntArrayRef sizes,
                                at::IntArrayRef strides) {
   const c10::Device device = companion_of(executor).value();
+  order_stream_after_producers(executor, device);
   const at::Tensor array = at::for_blob(source.data(), sizes)
                                .strides(strides)
                                .options(at::TensorOptions().dtype(dtype).device(device))
                                .target_device(device)
                                .make_tensor();
   at::Tensor copy = copy_to_new(array, dtype, executor, at::MemoryFormat::Contiguous);
-  release_after_streams(transfer::hold(std::move(source)),
-                        c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  release_after_streams(transfer::hold(std::move(source)), current_stream(device));
   return copy;
 }
 
@@ -230,10 +255,8 @@ DLDevice dlpack_device(const at::Tensor& tensor) {
   return *accelerator;
 }
 
-std::optional<int64_t> dlpack_stream(const graph::Executor& executor) {
-  const auto stream = pjrt::stream_for_ready_events(*executor.client(), executor.device());
-  if (!stream) return std::nullopt;
-  return static_cast<int64_t>(*stream);
+dlpack::ExportedArray DlpackExport::array() const noexcept {
+  return {data, device, type, span_of(dimensions), span_of(strides), is_read_only, is_copied};
 }
 
 DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> device,
@@ -253,43 +276,49 @@ DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> 
       "), expected (", static_cast<int>(own.device_type), ", ", own.device_id,
       "); move the tensor first");
   const bool on_host = own.device_type == kDLCPU;
-  const auto is_stream = [&] {
-    if (!stream || *stream == -1) return true;
-    if (on_host) return false;
-    if (own.device_type == kDLCUDA) return *stream > 0;
-    return own.device_type != kDLROCM || (*stream != 1 && *stream != 2);
-  };
-  TORCH_CHECK_BUFFER(
-      is_stream(), "export a tensor by DLPack: its device has no such stream; got ",
-      "stream=", stream.value_or(0), ", expected None",
-      on_host ? " or -1, as host memory has no streams" : ", -1 or a stream's handle");
+  const Consumer consumer{own, stream};
+  TORCH_CHECK_BUFFER(consumer.requested().kind != dlpack::RequestedStream::Kind::kInvalid,
+                     "export a tensor by DLPack: its device has no such stream; got ",
+                     "stream=", stream.value_or(0), ", expected None",
+                     on_host ? " or -1, as host memory has no streams"
+                     : own.device_type == kDLCUDA
+                         ? ", -1, 1 for the legacy default stream or a stream's handle"
+                         : ", -1 or a stream's handle");
   if (copy.value_or(false) && !on_host) {
-    return export_by_dlpack(own_copy(tensor), device, false, stream);
+    DlpackExport result = export_by_dlpack(own_copy(tensor), device, false, stream);
+    result.is_read_only = false;
+    result.is_copied = true;
+    return result;
   }
   DlpackExport result;
   result.strides = c10::DimVector(tensor.strides());
   if (tensor.numel() != 0) {
     graph::Executor& executor = executor_of(tensor);
-    OutsideAlias alias = alias_of(tensor, executor);
-    // No stream can wait for those that still read the memory, which the consumer may write.
-    const bool waits = on_host || stream != -1;
-    if (waits) executor.synchronize();
-    auto* const data = static_cast<char*>(alias.buffer().buffer.device_pointer()) +
+    OutsideAlias alias = alias_of(tensor, executor, !on_host && stream != -1);
+    const pjrt::Buffer& buffer = alias.buffer().buffer;
+    if (on_host) {
+      executor.synchronize();
+      buffer.ready_event().await("export a tensor by DLPack");
+    } else {
+      order_consumer_after(executor, buffer, consumer);
+    }
+    auto* const data = static_cast<char*>(buffer.device_pointer()) +
                        tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
-    if (waits) alias.buffer().buffer.ready_event().await("export a tensor by DLPack");
     if (copy.value_or(false)) {
       result = copied(tensor, data);
     } else {
       dlpack_figures().exported.add(tensor.nbytes());
-      result.array.data = data;
-      result.array.is_read_only = true;
+      result.data = data;
+      result.is_read_only = true;
       result.holder = transfer::hold(std::move(alias));
+      if (!on_host) {
+        result.holder = released_after_streams(std::move(result.holder), executor, consumer);
+      }
     }
   }
-  result.array.device = own;
-  result.array.type = element_type(tensor.scalar_type());
-  result.array.dimensions = span_of(tensor.sizes());
-  result.array.strides = span_of(result.strides);
+  result.device = own;
+  result.type = element_type(tensor.scalar_type());
+  result.dimensions = c10::DimVector(tensor.sizes());
   return result;
 }
 

@@ -16,27 +16,36 @@ namespace torch_pjrt::aten {
 DLDevice dlpack_device(const at::Tensor& tensor);
 
 struct DlpackExport {
-  dlpack::ExportedArray array;  // refers to the tensor's sizes, and to `strides`
+  void* data = nullptr;
+  DLDevice device{kDLCPU, 0};
+  pjrt::ElementType type = pjrt::ElementType::kInvalid;
+  c10::DimVector dimensions;
   c10::DimVector strides;
+  bool is_read_only = false;
+  bool is_copied = false;
   std::unique_ptr<transfer::Holder> holder;
+
+  // Refers to this object.
+  dlpack::ExportedArray array() const noexcept;
 };
 
-// An xla tensor's memory for others, with the tensor's own strides. Executes what is recorded and
-// waits for the device (BlockingRegion), so that whoever writes the memory changes nothing that
-// was recorded before. While the export lives, `.cpu()` and clones of the tensor copy.
+// An xla tensor's memory for others, with the tensor's own strides. Executes what is recorded, so
+// that whoever writes the memory, in order, changes nothing that was recorded before. While the
+// export lives, `.cpu()` and clones of the tensor copy.
+//
+// The host waits for the device (BlockingRegion) where the memory is its own. On an accelerator it
+// does not: `stream`, as the array API has it, waits for the contents. Where programs under way
+// still read the memory, the tensor takes another buffer, which is there when they are done: the
+// same memory, given away by the one and taken by the other, unless somebody else has it, too. Only
+// where that cannot be, since the memory is another library's or exported already, the host waits,
+// counted as accelerator.host_waits. With `stream` -1 nothing is waited for.
 //
 // Where another tensor has the same buffer (a clone, a `.cpu()` that is still there), this one
 // first gets a buffer of its own, on the device: counted as dlpack.unshared. With `copy` true the
 // memory is a row-major copy that the consumer alone has; counted as dlpack.copied.asked.
 // `device`: where the consumer wants it; BufferError if the tensor is not there.
-// `stream` -1: the consumer sees to the order, and nothing is waited for on an accelerator. Every
-// other stream finds the memory ready, as the host has waited.
 DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> device,
                               std::optional<bool> copy, std::optional<int64_t> stream);
-
-// What a producer is to be given as stream, so that import_by_dlpack finds its memory ready; empty
-// where there is none.
-std::optional<int64_t> dlpack_stream(const graph::Executor& executor);
 
 // A tensor on `executor`'s device that shares the memory of another library's array, in host memory
 // or on the accelerator in whose memory the device computes, or a copy: if

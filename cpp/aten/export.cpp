@@ -141,7 +141,7 @@ at::Tensor export_to_accelerator(const at::Tensor& tensor, c10::Device device,
   } else {
     measured.took(export_figures().to_accelerator_adopted);
   }
-  order_stream_after(executor, buffer->buffer, device);
+  order_stream_after(executor, buffer->buffer, current_stream(device));
   return share(source, std::move(buffer), executor, device, format);
 }
 

@@ -108,6 +108,10 @@ class Executor {
   // Whether anything waits to be executed. Under the recording lock.
   bool has_pending() const noexcept { return !pending_.empty() || !checks_.empty(); }
 
+  // Whether work that is under way may read the buffer. What is recorded and not launched does not
+  // count. Never waits for the device.
+  bool may_be_read(const SharedBuffer& buffer);
+
   // Host numbers, packed, as the device array that a program reads them from.
   pjrt::Buffer upload_numbers(std::string_view bytes) const;
 
@@ -179,6 +183,7 @@ class Executor {
 
   std::mutex execution_mutex_;         // one execution at a time
   std::deque<pjrt::Event> in_flight_;  // under the execution mutex
+  uint64_t launched_ = 0;              // executions so far; under the execution mutex
   std::vector<Capture*> captures_;     // under the execution mutex
   std::atomic<uint64_t> reads_{0};
 

@@ -115,6 +115,18 @@ void Executor::start(const Launch& program, std::vector<pjrt::Buffer>& outputs) 
   seconds.add(std::chrono::steady_clock::now() - launched);
   if (base::is_tracing()) trace_until(complete, launched, index_);
   in_flight_.push_back(std::move(complete));
+  ++launched_;
+  for (const SharedBufferPtr& input : program.inputs) {
+    input->last_reader.store(launched_, std::memory_order_relaxed);
+  }
+}
+
+bool Executor::may_be_read(const SharedBuffer& buffer) {
+  if (buffer.is_read_elsewhere.load()) return true;
+  const Turn turn(*this);
+  while (!in_flight_.empty() && in_flight_.front().is_ready()) in_flight_.pop_front();
+  // Of the earlier executions those that are not done may read it, too.
+  return buffer.last_reader.load(std::memory_order_relaxed) > launched_ - in_flight_.size();
 }
 
 bool Executor::is_idle() noexcept {

@@ -50,6 +50,9 @@ class SharedBuffer : public base::RefCounted<SharedBuffer> {
   // Whether work that no execution waits for, such as a copy to another device, may read the
   // memory after the last reference is gone.
   std::atomic<bool> is_read_elsewhere{false};
+  // The number of the last execution on its device that reads the buffer; 0 for none. Written by
+  // the executor, with its turn.
+  std::atomic<uint64_t> last_reader{0};
 
  private:
   static uint64_t next_id() noexcept {

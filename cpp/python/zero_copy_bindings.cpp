@@ -9,6 +9,7 @@
 #include "aten/config.h"
 #include "aten/device.h"
 #include "aten/dlpack.h"
+#include "aten/dlpack_order.h"
 #include "aten/shared_storage.h"
 #include "aten/storage.h"
 #include "aten/zero_copy.h"
@@ -81,9 +82,9 @@ py::object to_dlpack(const at::Tensor& tensor, std::optional<Pair> max_version,
   if (max_version && max_version->first >= 1) {
     const int64_t minor = max_version->first == 1 ? max_version->second : DLPACK_MINOR_VERSION;
     return capsule_of(
-        dlpack::make_versioned(made.array, static_cast<uint32_t>(minor), std::move(made.holder)));
+        dlpack::make_versioned(made.array(), static_cast<uint32_t>(minor), std::move(made.holder)));
   }
-  return capsule_of(dlpack::make_unversioned(made.array, std::move(made.holder)));
+  return capsule_of(dlpack::make_unversioned(made.array(), std::move(made.holder)));
 }
 
 graph::Executor& executor_at(int device) {

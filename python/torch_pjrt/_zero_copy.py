@@ -10,7 +10,8 @@ from . import _C
 from . import xla as _xla
 
 _NEWEST = (1, 3)
-_STREAMED = (2, 10)  # DLPack's CUDA and ROCm: what producers are given a stream for
+# What producers are given a stream for: DLPack's CUDA, ROCm and devices of others (kDLExtDev).
+_STREAMED = (2, 10, 12)
 
 
 @contextlib.contextmanager

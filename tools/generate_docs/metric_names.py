@@ -5,7 +5,7 @@ from pathlib import Path
 
 # A name that goes on with what the code appends is a family; here it ends in an asterisk.
 MEANINGS = {
-    "accelerator.host_waits": "waits of the host: the plugin cannot order an accelerator's streams",
+    "accelerator.host_waits": "waits of the host, as an accelerator's streams cannot be ordered",
     "compile.cache_hits": "programs found in the memory cache",
     "compile.disk_errors": "entries of the disk cache that could not be read or written",
     "compile.disk_hits": "programs loaded from the disk cache instead of compiled",
