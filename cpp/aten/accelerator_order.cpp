@@ -3,6 +3,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -189,16 +190,18 @@ intptr_t order_device_after(const graph::Executor& executor, c10::Device device)
   return 0;
 }
 
-void release_after_streams(std::unique_ptr<transfer::Holder> holder, c10::Stream first) noexcept {
+void release_after_streams(std::unique_ptr<transfer::Holder> holder,
+                           std::span<const c10::Stream> streams) noexcept {
   if (graph::SharedBuffer::leaks()) return static_cast<void>(holder.release());
   Release release;
   release.holder = std::move(holder);
   try {
-    const c10::Stream current = current_stream(first.device());
-    for (const c10::Stream& stream : {first, current}) {
-      if (!release.events.empty() && stream == first) continue;
+    const auto record = [&](const c10::Stream& stream) {
       release.events.emplace_back(stream.device_type()).record(stream);
-    }
+    };
+    std::for_each(streams.begin(), streams.end(), record);
+    const c10::Stream current = current_stream(streams.front().device());
+    if (std::find(streams.begin(), streams.end(), current) == streams.end()) record(current);
     Releases& all = releases();
     const std::lock_guard lock(all.mutex);
     if (!all.has_thread) {

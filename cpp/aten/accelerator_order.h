@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "graph/executor.h"
 #include "pjrt/buffer.h"
@@ -48,9 +49,10 @@ void order_stream_after_producers(const graph::Executor& executor, c10::Device d
 // current stream has written.
 intptr_t order_device_after(const graph::Executor& executor, c10::Device device);
 
-// Destroys the holder (on the reclaimer's thread) once the work is done that is now on `first` and
-// on the current stream of its device: kernels do not keep the memory that they read. Never waits,
-// never throws; what cannot be ordered is leaked.
-void release_after_streams(std::unique_ptr<transfer::Holder> holder, c10::Stream first) noexcept;
+// Destroys the holder (on the reclaimer's thread) once the work is done that is now on the streams,
+// of which there is one at least, and on the current stream of the first one's device: kernels do
+// not keep the memory that they read. Never waits, never throws; what cannot be ordered is leaked.
+void release_after_streams(std::unique_ptr<transfer::Holder> holder,
+                           std::span<const c10::Stream> streams) noexcept;
 
 }  // namespace torch_pjrt::aten

@@ -218,7 +218,8 @@ at::Tensor copy_on_accelerator(dlpack::ImportedTensor source, graph::Executor& e
                                .target_device(device)
                                .make_tensor();
   at::Tensor copy = copy_to_new(array, dtype, executor, at::MemoryFormat::Contiguous);
-  release_after_streams(transfer::hold(std::move(source)), current_stream(device));
+  const c10::Stream stream = current_stream(device);
+  release_after_streams(transfer::hold(std::move(source)), {&stream, 1});
   return copy;
 }
 
@@ -312,7 +313,7 @@ DlpackExport export_by_dlpack(const at::Tensor& tensor, std::optional<DLDevice> 
       result.is_read_only = true;
       result.holder = transfer::hold(std::move(alias));
       if (!on_host) {
-        result.holder = released_after_streams(std::move(result.holder), executor, consumer);
+        result.holder = released_after_streams(std::move(result.holder), executor, consumer, data);
       }
     }
   }

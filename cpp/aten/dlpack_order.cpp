@@ -6,6 +6,7 @@
 
 #include "aten/accelerator_order.h"
 #include "aten/accelerators.h"
+#include "aten/stream_uses.h"
 #include "pjrt/stream_extension.h"
 
 namespace torch_pjrt::aten {
@@ -16,17 +17,17 @@ using Kind = dlpack::RequestedStream::Kind;
 // Destroys what it has after the streams' work.
 class AfterStreams {
  public:
-  AfterStreams(std::unique_ptr<transfer::Holder> holder, const c10::Stream& first) noexcept
-      : holder_(std::move(holder)), first_(first) {}
+  AfterStreams(std::unique_ptr<transfer::Holder> holder, const void* data, const c10::Stream& first)
+      : holder_(std::move(holder)), uses_(std::make_unique<StreamUses>(data, first)) {}
   AfterStreams(AfterStreams&& other) noexcept = default;
   AfterStreams& operator=(AfterStreams&&) = delete;
   ~AfterStreams() {
-    if (holder_) release_after_streams(std::move(holder_), first_);
+    if (uses_) release_after_streams(std::move(holder_), uses_->finish());
   }
 
  private:
   std::unique_ptr<transfer::Holder> holder_;
-  c10::Stream first_;
+  std::unique_ptr<StreamUses> uses_;
 };
 
 // A stream of others may be gone when the array is dropped, and cannot be asked then.
@@ -62,10 +63,11 @@ void order_consumer_after(const graph::Executor& executor, const pjrt::Buffer& b
 
 std::unique_ptr<transfer::Holder> released_after_streams(std::unique_ptr<transfer::Holder> holder,
                                                          const graph::Executor& executor,
-                                                         const Consumer& consumer) {
+                                                         const Consumer& consumer,
+                                                         const void* data) {
   const auto companion = companion_of(executor);
   if (!companion) return holder;
-  return transfer::hold(AfterStreams(std::move(holder), first_stream(consumer, *companion)));
+  return transfer::hold(AfterStreams(std::move(holder), data, first_stream(consumer, *companion)));
 }
 
 std::optional<int64_t> dlpack_stream(const graph::Executor& executor) {

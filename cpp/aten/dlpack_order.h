@@ -35,11 +35,13 @@ void order_consumer_after(const graph::Executor& executor, const pjrt::Buffer& b
 
 // A holder whose destruction destroys `holder` later: when PyTorch's streams have done what they
 // have to do by then, the one that the consumer named, if it is PyTorch's, and the one that is then
-// current. Consumers do not wait for their streams when they drop an array. The same holder where
-// PyTorch does not have the accelerator.
+// current, and those that were recorded for a tensor of PyTorch's at `data`. Consumers do not wait
+// for their streams when they drop an array. The same holder where PyTorch does not have the
+// accelerator.
 std::unique_ptr<transfer::Holder> released_after_streams(std::unique_ptr<transfer::Holder> holder,
                                                          const graph::Executor& executor,
-                                                         const Consumer& consumer);
+                                                         const Consumer& consumer,
+                                                         const void* data);
 
 // What a producer is to be given as stream, so that import_by_dlpack finds its memory ready; empty
 // where there is none.

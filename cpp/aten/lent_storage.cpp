@@ -60,7 +60,17 @@ LoanPtr lend(c10::StorageImpl& storage) {
   return loan;
 }
 
+void record_lent_memory(c10::StorageImpl& storage, const c10::Stream& stream) {
+  std::lock_guard lock(mutex_of(storage));
+  const c10::DataPtr& data = storage.data_ptr();
+  if (data.get_deleter() != &release) return;
+  c10::impl::VirtualGuardImpl(stream.device_type())
+      .recordDataPtrOnStream(static_cast<Loan*>(data.get_context())->memory(), stream);
+}
+
 #else
+
+void record_lent_memory(c10::StorageImpl&, const c10::Stream&) {}
 
 // PyTorch's own copy-on-write: a clone that shares the memory is what the device has.
 LoanPtr lend(c10::StorageImpl& storage) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/core/StorageImpl.h>
+#include <c10/core/Stream.h>
 
 #include "base/ref_counted.h"
 
@@ -26,5 +27,10 @@ using LoanPtr = base::RefPtr<Loan>;
 // written: memory of NumPy, of other processes, of another library or pinned. On an accelerator
 // "as it is" means in the order of its streams.
 LoanPtr lend(c10::StorageImpl& storage);
+
+// Tells the allocator of an accelerator's memory that the stream uses what the storage lends: by
+// its own data pointer, which the allocator would not know. Nothing for other storages, and without
+// a materializer (shared_storage.h).
+void record_lent_memory(c10::StorageImpl& storage, const c10::Stream& stream);
 
 }  // namespace torch_pjrt::aten

@@ -2,7 +2,6 @@
 
 #include <c10/core/impl/COW.h>
 #include <c10/core/impl/COWDeleter.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <array>
 #include <atomic>
@@ -12,10 +11,12 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "aten/accelerator_memory.h"
 #include "aten/accelerator_order.h"
 #include "aten/copy_figures.h"
+#include "aten/stream_uses.h"
 #include "base/metrics.h"
 
 namespace torch_pjrt::aten {
@@ -28,9 +29,10 @@ base::Counter& live_aliases() {
 
 // What keeps a buffer's memory for a storage.
 struct SharedMemory {
-  SharedMemory(graph::SharedBufferPtr shared, graph::Executor& its_executor, c10::Device device)
+  SharedMemory(graph::SharedBufferPtr shared, graph::Executor& its_executor, const void* data,
+               c10::Device device)
       : buffer(std::move(shared)), executor(its_executor) {
-    if (!device.is_cpu()) stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+    if (!device.is_cpu()) uses.emplace(data, current_stream(device));
     buffer->buffer.add_external_reference();
     live_aliases().add(1);
   }
@@ -43,14 +45,14 @@ struct SharedMemory {
 
   graph::SharedBufferPtr buffer;
   graph::Executor& executor;
-  std::optional<c10::Stream> stream;    // that was the accelerator's current one at first
+  std::optional<StreamUses> uses;       // of an accelerator
   std::atomic<bool> is_written{false};  // the storage has the memory for itself
 };
 
 void let_go(std::unique_ptr<SharedMemory> memory) noexcept {
-  if (!memory->stream) return;
-  const c10::Stream stream = *memory->stream;
-  release_after_streams(transfer::hold(std::move(memory)), stream);
+  if (!memory->uses) return;
+  const std::vector<c10::Stream> streams = memory->uses->finish();
+  release_after_streams(transfer::hold(std::move(memory)), streams);
 }
 
 #if TORCH_PJRT_HAS_MATERIALIZER
@@ -93,7 +95,7 @@ void make_writable(c10::StorageImpl* storage) {
 
 c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
                           size_t bytes, c10::Device device, bool is_protected) {
-  c10::DataPtr shared(data, new SharedMemory(std::move(buffer), executor, device), &release,
+  c10::DataPtr shared(data, new SharedMemory(std::move(buffer), executor, data, device), &release,
                       device);
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t{}, bytes,
                                                        std::move(shared), &allocator_of(device),
@@ -172,7 +174,7 @@ struct SharedStorage final : c10::StorageImpl {
 
 c10::Storage share_buffer(graph::SharedBufferPtr buffer, graph::Executor& executor, void* data,
                           size_t bytes, c10::Device device, bool) {
-  shared_memory().add(data, std::make_unique<SharedMemory>(buffer, executor, device));
+  shared_memory().add(data, std::make_unique<SharedMemory>(buffer, executor, data, device));
   auto* const context = new c10::impl::cow::COWDeleterContext(
       std::unique_ptr<void, c10::DeleterFnPtr>(data, &release));
   context->increment_refcount();

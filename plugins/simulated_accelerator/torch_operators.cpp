@@ -8,6 +8,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
 
 #include <cstdio>
@@ -284,6 +285,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
   return {stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor()};
 }
 
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  c10::impl::VirtualGuardImpl(stream.device_type())
+      .recordDataPtrOnStream(self.storage().data_ptr(), stream);
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
@@ -298,6 +304,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
   m.impl("resize_", TORCH_FN(resize));
+  m.impl("record_stream", TORCH_FN(record_stream));
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(set));
   m.impl("convolution_overrideable", TORCH_FN(convolution));
   m.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
