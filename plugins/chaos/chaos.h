@@ -10,8 +10,8 @@ extern "C" {
 
 // Replaces all options (but `plugin`, which stays) and starts the counts anew, so that "the third
 // call" counts from here. Null, or why the text was refused; that text lives until this thread's
-// next call. Options that change the function table (hide, last_function, hide_extensions) take
-// effect at once, in the table that GetPjrtApi gave.
+// next call. Options that change the function table (hide, last_function, hide_extensions,
+// stream_extension) take effect at once, in the table that GetPjrtApi gave.
 const char* pjrt_chaos_configure(const char* options);
 
 // The count of that name, which may be a function's: its calls. -1 if there is none.

@@ -163,6 +163,21 @@ std::string read_left_out(std::string_view text, Options& options) {
   return {};
 }
 
+std::string read_stream_extension(std::string_view text, Options& options) {
+  if (text == "whole") {
+    options.stream_extension = StreamExtension::kWhole;
+  } else if (text == "short") {
+    options.stream_extension = StreamExtension::kShort;
+  } else if (text == "empty") {
+    options.stream_extension = StreamExtension::kEmpty;
+  } else if (text == "failing") {
+    options.stream_extension = StreamExtension::kFailing;
+  } else {
+    return expected(text, "whole, short, empty or failing");
+  }
+  return {};
+}
+
 struct Row {
   std::string_view name;
   std::string_view initial;
@@ -266,6 +281,10 @@ constexpr Row kRows[] = {
      "notices: `wait_stream` (a stream's for a buffer), `view` (a view's contents for the stream "
      "that was named for it), `release` (a view's memory is given back at once).",
      read_left_out},
+    {"stream_extension", "whole",
+     "That of the simulated platform: `short` ends it before the wait of a stream, as in an older "
+     "plugin; `empty` leaves its functions out; `failing` lets them fail with UNAVAILABLE.",
+     read_stream_extension},
 };
 
 const Row* row_of(std::string_view name) {

@@ -22,6 +22,8 @@ struct FailureRule {
 
 enum class EventOrder { kRecorded, kReversed, kRandom };
 
+enum class StreamExtension { kWhole, kShort, kEmpty, kFailing };
+
 struct Options {
   std::string plugin;
 
@@ -52,6 +54,7 @@ struct Options {
   bool leave_out_wait_stream = false;
   bool leave_out_view = false;
   bool leave_out_release = false;
+  StreamExtension stream_extension = StreamExtension::kWhole;
 };
 
 // The options in force. Never null and never freed: who reads it may keep it.

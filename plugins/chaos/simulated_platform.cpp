@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -53,12 +54,29 @@ SimulatedStream* ready_stream() {
   return stream;
 }
 
+PJRT_Error* failure() {
+  if (options().stream_extension != StreamExtension::kFailing) return nullptr;
+  return make_error(PJRT_Error_Code_UNAVAILABLE, "chaos: the stream extension fails");
+}
+
 PJRT_Error* get_stream(TorchPjrt_StreamForReadyEvents_Args* args) {
+  if (PJRT_Error* const error = failure()) return error;
   args->stream = reinterpret_cast<intptr_t>(ready_stream());
   return nullptr;
 }
 
 PJRT_Error* wait_stream(TorchPjrt_WaitUntilReadyOnStream_Args* args) {
+  if (PJRT_Error* const error = failure()) return error;
+  // As XLA's GPU plugins have it.
+  CHAOS_ARGS(PJRT_Buffer_IsDeleted, deleted);
+  deleted.buffer = args->buffer;
+  if (const ErrorText error = ask(&PJRT_Api::PJRT_Buffer_IsDeleted, deleted)) {
+    return make_error(error);
+  }
+  if (deleted.is_deleted) {
+    return make_error(PJRT_Error_Code_INVALID_ARGUMENT,
+                      "chaos: the buffer of a stream's wait is deleted or donated");
+  }
   if (options().leave_out_wait_stream) return nullptr;
   auto* const stream = reinterpret_cast<SimulatedStream*>(args->stream);
   if (const EventPtr event = pending_event(args->buffer)) simulator->wait(stream, event.get());
@@ -119,11 +137,14 @@ const char* simulated_platform_name() noexcept {
 
 PJRT_Extension_Base* with_stream_extension(PJRT_Extension_Base* next) {
   if (simulator == nullptr) return next;
-  static TorchPjrt_StreamExtension extension{
-      {sizeof(TorchPjrt_StreamExtension), PJRT_Extension_Type_Stream, nullptr},
-      &get_stream,
-      &wait_stream};
-  extension.base.next = next;
+  static TorchPjrt_StreamExtension extension{};
+  const StreamExtension kind = options().stream_extension;
+  extension.base = {sizeof extension, PJRT_Extension_Type_Stream, next};
+  if (kind == StreamExtension::kShort) {
+    extension.base.struct_size = offsetof(TorchPjrt_StreamExtension, wait_stream);
+  }
+  extension.get_stream = kind == StreamExtension::kEmpty ? nullptr : &get_stream;
+  extension.wait_stream = kind == StreamExtension::kEmpty ? nullptr : &wait_stream;
   return &extension.base;
 }
 

@@ -40,10 +40,10 @@ class ChaosLibrary {
 // The chaos plugin around one real plugin, with a client of two devices.
 class Chaos {
  public:
-  explicit Chaos(const std::string& wrapped_plugin) {
+  explicit Chaos(const std::string& wrapped_plugin, const std::string& options = "") {
     const ChaosLibrary library;
     setenv("PJRT_CHAOS_PLUGIN", wrapped_plugin.c_str(), 1);
-    unsetenv("PJRT_CHAOS_OPTIONS");
+    setenv("PJRT_CHAOS_OPTIONS", options.c_str(), 1);
     plugin_ = pjrt::Plugin::load(library.path());
     handle_ = dlopen(library.path().c_str(), RTLD_NOW | RTLD_NOLOAD);
     client_ = pjrt::Client::create(plugin_, {{"cpu_device_count", int64_t{2}}});
