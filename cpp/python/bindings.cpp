@@ -12,6 +12,7 @@ PYBIND11_MODULE(_C, module) {
   torch_pjrt::python::bind_tensors(module);
   torch_pjrt::python::bind_transfer(module);
   torch_pjrt::python::bind_zero_copy(module);
+  torch_pjrt::python::bind_dlpack_exchange(module);
   torch_pjrt::python::bind_compiled_graph(module);
   torch_pjrt::python::bind_programs(module);
 }

@@ -16,6 +16,7 @@ void bind_metrics(pybind11::module_& module);
 void bind_tensors(pybind11::module_& module);
 void bind_transfer(pybind11::module_& module);
 void bind_zero_copy(pybind11::module_& module);
+void bind_dlpack_exchange(pybind11::module_& module);
 void bind_compiled_graph(pybind11::module_& module);
 void bind_programs(pybind11::module_& module);
 

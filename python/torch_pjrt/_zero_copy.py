@@ -103,3 +103,6 @@ def install() -> None:
 
     torch.Tensor.__dlpack__ = __dlpack__
     torch.Tensor.__dlpack_device__ = __dlpack_device__
+    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if exchange is not None:
+        torch.Tensor.__dlpack_c_exchange_api__ = _C.dlpack_exchange_api(exchange)

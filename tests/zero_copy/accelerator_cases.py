@@ -20,6 +20,7 @@ simulator = simulated_support.load()  # before PyTorch counts its devices
 
 import torch_pjrt  # noqa: E402
 from compiled_agreement import replays_of, toy  # noqa: E402
+from dlpack_exchange import Exchange  # noqa: E402
 from sharing import LARGE, address, count, counted, live_aliases  # noqa: E402
 from torch_pjrt import _C, zero_copy  # noqa: E402
 
@@ -27,6 +28,10 @@ chaos = Chaos()
 NEAR, FAR = "simulated:1", "simulated:0"  # the plugin's memory is the second's
 SMALL = 1 << 12  # elements: memory of this size is given out again at once
 LATE = 150  # milliseconds
+exchanges = pytest.mark.skipif(
+    not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"),
+    reason="this PyTorch has no DLPack exchange API",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -521,6 +526,15 @@ def test_record_stream_keeps_shared_memory(give, shown, monkeypatch):
     pytest.fail("the test does not notice that record_stream is missing")
 
 
+def given_by_the_exchange_api_while_it_is_computed():
+    host = fresh()
+    exchange = Exchange()
+    with torch.Stream(device=NEAR):
+        given = exchange.give(computed_late(host))
+        assert (given.tensor.device.type, given.tensor.device.id) == (12, 1)
+        return torch.equal((exchange.take(given) + 0).cpu(), host + 1)
+
+
 class Library:
     """Another library's array, which it writes late on a stream of its own."""
 
@@ -560,6 +574,9 @@ def imported_by_a_copy_from_a_library_that_writes_late():
         (exported_by_dlpack_with_none_to_the_default_stream, "leave_out=wait_stream"),
         (an_export_by_dlpack_is_written_while_a_program_reads_it, "leave_out=wait_stream"),
         (an_export_by_dlpack_is_dropped_while_a_stream_reads_it, "host"),
+        pytest.param(
+            given_by_the_exchange_api_while_it_is_computed, "leave_out=wait_stream", marks=exchanges
+        ),
         (imported_from_a_library_that_writes_late, "leave_out=view"),
         (imported_from_a_library_that_writes_late, "stream"),
         (imported_by_a_copy_from_a_library_that_writes_late, "stream"),
@@ -654,6 +671,12 @@ def test_dlpack_takes_the_streams_that_there_are():
     for stream in (0, 1, 2, -2):
         with pytest.raises(BufferError, match=f"no such stream; got stream={stream}"):
             x.__dlpack__(stream=stream)
+
+
+@exchanges
+def test_an_accelerators_memory_is_not_lent_for_one_call():
+    with pytest.raises(BufferError, match="streams may outlive the call"):
+        Exchange().lend(values().to("xla"))
 
 
 def test_minus_one_waits_for_nothing():
