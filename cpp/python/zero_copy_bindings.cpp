@@ -152,6 +152,9 @@ void bind_zero_copy(py::module_& module) {
   module.def("move", &move);
   module.def("borrow", &borrow);
   module.def("is_borrowed", &is_borrowed);
+  module.def("forbid_resize", [](const at::Tensor& tensor) {
+    tensor.storage().unsafeGetStorageImpl()->set_resizable(false);
+  });
   module.def("data_address", [](const at::Tensor& tensor) {
     return reinterpret_cast<uintptr_t>(tensor.storage().data()) +
            static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize();

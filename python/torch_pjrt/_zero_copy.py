@@ -52,10 +52,16 @@ def from_dlpack(
         return obj.detach().to(target, copy=bool(copy))
     index = _xla._index(device)
     capsule = _capsule(obj, copy, index) if hasattr(obj, "__dlpack__") else obj
-    return _C.from_dlpack(capsule, index, copy)
+    result = _C.from_dlpack(capsule, index, copy)
+    if isinstance(obj, torch.Tensor) and _C.is_borrowed(result):
+        _C.forbid_resize(obj)  # which would free the memory, as .numpy() forbids it
+    return result
 
 
 def _capsule(obj, copy: bool | None, index: int):
+    if isinstance(obj, torch.Tensor) and not obj.requires_grad:
+        # PyTorch's capsule keeps the tensor, which may be given other memory (`.data =`, `set_`).
+        obj = obj.detach()
     # A copy that is asked for is made on its way to the device, once.
     options = {"copy": False} if copy is False else {}
     # PyTorch's own streams are ordered without one.

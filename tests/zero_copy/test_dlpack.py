@@ -346,6 +346,30 @@ def test_read_only_arrays_are_taken():
     assert array[0, 1] == 1 and x[0, 1].item() == 2
 
 
+@pytest.mark.parametrize("replace", ["data", "set_"])
+def test_an_owner_that_is_given_other_memory_leaves_the_old(replace):
+    for _ in range(5):
+        source = values(5000)
+        x = from_dlpack(source)
+        assert address(x) == address(source)
+        if replace == "data":
+            source.data = torch.zeros(5000)
+        else:
+            source.set_(torch.zeros(5000))
+        others = [torch.full((5000,), -1.0) for _ in range(3)]
+        assert torch.equal(x.cpu(), values(5000)) and len(others) == 3
+
+
+def test_an_owner_does_not_grow_while_its_memory_may_be_shared():
+    source, other = values(5000), values(5000)
+    x = from_dlpack(source)
+    from_dlpack(other, copy=True)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        source.resize_(9000)
+    assert address(x) == address(source)
+    other.resize_(9000)
+
+
 def test_the_owner_is_released():
     producer = Producer(aligned())
     x = from_dlpack(producer)
