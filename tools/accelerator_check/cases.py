@@ -146,6 +146,45 @@ class Checks:
             z = (x.to(self.device) * 2).to("xla")
         assert torch.equal(z.cpu(), 2 * host + 2)
 
+    def order_exported_by_dlpack_to_another_stream(self):
+        host = self.values()
+        assert torch.equal((torch.from_dlpack(self.computed_late(host)) * 1).cpu(), host + 1)
+        x = self.computed_late(host)
+        with torch.Stream(device=self.device):
+            assert torch.equal((torch.from_dlpack(x) * 1).cpu(), host + 1)
+
+    def order_an_export_by_dlpack_is_written_while_a_program_reads_it(self):
+        import torch_pjrt
+
+        host = self.values()
+        x = host.to("xla") + 0
+        torch_pjrt.sync()
+        z = self.computed_late(host) + x
+        address(z)  # launches it
+        torch.from_dlpack(x).fill_(-1)
+        torch.accelerator.synchronize()
+        assert torch.equal(z.cpu(), 2 * host + 1) and (x.cpu() == -1).all()
+
+    def order_a_recorded_stream_reads_what_is_dropped(self):
+        import torch_pjrt
+
+        for give in (lambda x: x.to(self.device), torch.from_dlpack):
+            host = self.values()
+            y = give(host.to("xla") * 1)
+            torch.accelerator.synchronize()
+            other = torch.Stream(device=self.device)
+            with other, self.late():
+                copy = y * 1
+            y.record_stream(other)
+            del y
+            gc.collect()
+            time.sleep(0.02)
+            others = [torch.full((COUNT,), float(-i)).to("xla") * 2 for i in range(4)]
+            torch_pjrt.sync()
+            with other:
+                assert torch.equal(copy.cpu(), host)
+            del others
+
     def order_imported_while_it_is_written(self):
         from torch_pjrt import zero_copy
 
@@ -201,12 +240,19 @@ class Checks:
         launched = time.perf_counter() - begin
         y.cpu()
         done = time.perf_counter() - begin
+        x = self.computed_late(self.values())
+        begin = time.perf_counter()
+        y = torch.from_dlpack(x)
+        given = time.perf_counter() - begin
+        y.cpu()
+        taken = time.perf_counter() - begin
         s = self.written_late(self.values())
         begin = time.perf_counter()
         s.to("xla")
         imported = time.perf_counter() - begin
         assert count("accelerator.host_waits") == waits, "the plugin has no stream extension"
         assert launched < done / 2, f"export took {launched:.3f} s of {done:.3f}"
+        assert given < taken / 2, f"export by DLPack took {given:.3f} s of {taken:.3f}"
         assert imported < MILLISECONDS / 2e3, f"import took {imported:.3f} s"
         return f"export {launched * 1e3:.1f} of {done * 1e3:.0f} ms, import {imported * 1e3:.1f} ms"
 
