@@ -39,7 +39,8 @@ using Comparator =
 // Not thread-safe; use one builder for one program.
 class StableHloBuilder {
  public:
-  StableHloBuilder();
+  // Room for `expected_bytes` of text is made at once; more is right too, and copied now and then.
+  explicit StableHloBuilder(size_t expected_bytes = size_t{16} * 1024);
   ~StableHloBuilder();
   StableHloBuilder(const StableHloBuilder&) = delete;
   StableHloBuilder& operator=(const StableHloBuilder&) = delete;

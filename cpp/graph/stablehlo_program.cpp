@@ -16,8 +16,8 @@ int64_t Operand::dimension(int64_t index) const {
   return all[static_cast<size_t>(normalized_dim(index, type().rank(), "dimension"))];
 }
 
-StableHloBuilder::StableHloBuilder() : state_(std::make_unique<State>()) {
-  state_->text.reserve(16 * 1024);
+StableHloBuilder::StableHloBuilder(size_t expected_bytes) : state_(std::make_unique<State>()) {
+  state_->text.reserve(expected_bytes);
   state_->location = "\n";
 }
 
@@ -81,25 +81,22 @@ std::string StableHloBuilder::finish(OperandList results, std::string_view modul
     fail("finish", "the attributes do not match the results",
          std::to_string(result_attributes.size()), std::to_string(results.size()));
   }
-  std::string program;
-  size_t written = state_->text.size();
-  for (const std::string& piece : state_->pieces) written += piece.size();
-  program.reserve(written + state_->parameters.size() + 512 + 64 * results.size());
-  program.append("module @program ");
+  std::string head = "module @program ";
   if (!module_attributes.empty()) {
-    program.append("attributes {").append(module_attributes).append("} ");
+    head.append("attributes {").append(module_attributes).append("} ");
   }
-  program.append("{\nfunc.func public @main(").append(state_->parameters).append(") -> (");
+  head.append("{\nfunc.func public @main(").append(state_->parameters).append(") -> (");
   for (size_t i = 0; i < results.size(); ++i) {
-    if (i) program.append(", ");
-    Statement::append(program, type_of(results[i]));
+    if (i) head.append(", ");
+    Statement::append(head, type_of(results[i]));
     if (!result_attributes.empty() && !result_attributes[i].empty()) {
-      program.append(" {").append(result_attributes[i]).append("}");
+      head.append(" {").append(result_attributes[i]).append("}");
     }
   }
-  program.append(") {\n");
-  for (const std::string& piece : state_->pieces) program.append(piece);
-  program.append(state_->text).append("return");
+  head.append(") {\n");
+
+  std::string program = std::move(state_->text);
+  program.append("return");
   for (size_t i = 0; i < results.size(); ++i) {
     program.append(i ? ", %" : " %");
     Statement::append(program, static_cast<int64_t>(results[i].id));
@@ -114,6 +111,8 @@ std::string StableHloBuilder::finish(OperandList results, std::string_view modul
     Statement::append(program, static_cast<int64_t>(i));
     program.append(" = loc(\"").append(escaped(state_->location_names[i])).append("\")\n");
   }
+  // Last, and moved within its memory: a program of megabytes is not written twice.
+  program.insert(0, head);
   return program;
 }
 

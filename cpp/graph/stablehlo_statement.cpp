@@ -182,23 +182,13 @@ Statement& Statement::reducer_region(Reducer reducer, ElementType element) {
                 {scalar});
 }
 
-void Statement::finish() {
-  State& state = *builder_.state_;
-  state.text.append(state.location);
-  // Regions are cut out of the text, and moved.
-  if (state.text.size() < State::kPiece || state.scopes.size() > 1) return;
-  state.pieces.push_back(std::move(state.text));
-  state.text.clear();
-  state.text.reserve(State::kPiece + State::kPiece / 4);
-}
-
 Operand Statement::end() {
-  finish();
+  out().append(builder_.state_->location);
   return {first_, &builder_};
 }
 
 Operands Statement::end_all() {
-  finish();
+  out().append(builder_.state_->location);
   Operands results;
   results.reserve(count_);
   for (uint32_t i = 0; i < count_; ++i) results.push_back({first_ + i, &builder_});

@@ -55,10 +55,7 @@ struct StableHloBuilder::State {
   static constexpr uint32_t kChunkBits = 8;
   static constexpr uint32_t kChunk = 1u << kChunkBits;
 
-  // What is written, in pieces: one string would be moved to fresh memory again and again.
-  static constexpr size_t kPiece = size_t{64} * 1024;
-  std::vector<std::string> pieces;
-  std::string text;  // the last piece
+  std::string text;  // what is written of @main's body
   std::string parameters;
   std::string location;  // what ends a statement: ` loc(#l3)` and the line end
   std::vector<std::string> location_names;
@@ -149,7 +146,6 @@ class StableHloBuilder::Statement {
 
  private:
   std::string& out() { return builder_.state_->text; }
-  void finish();
 
   StableHloBuilder& builder_;
   uint32_t first_;

@@ -72,6 +72,9 @@ uint64_t structure_of(Node& node) noexcept {
   return h;
 }
 
+// Room for a program's text. Memory that is not written costs nothing; moving what is does.
+constexpr size_t kBytesPerOperation = 512, kBytesPerPlace = 256, kFewestBytes = 1024;
+
 // The place of an output of data that the trace has not read so far.
 constexpr uint32_t kNoSlot = UINT32_MAX;
 
@@ -100,16 +103,18 @@ Trace::Trace(std::vector<Root> roots, NumberWidth width, bool donate, NumberShar
   const base::ScopedTimer timer(hash_seconds);
   // Two threads of one backward pass record in varying order: the structure decides, not time. It
   // is taken anew each time, since what was recorded on a pending value may now read data.
-  const uint64_t structures = next_visit();
-  for (const Root& root : roots) {
-    walk(
-        root.value.node.get(), structures, [](Node*) {},
-        [](Node* node) { node->structure = structure_of(*node); });
+  if (roots.size() > 1) {  // one alone needs no order
+    const uint64_t structures = next_visit();
+    for (const Root& root : roots) {
+      walk(
+          root.value.node.get(), structures, [](Node*) {},
+          [](Node* node) { node->structure = structure_of(*node); });
+    }
+    std::stable_sort(roots.begin(), roots.end(), [](const Root& a, const Root& b) {
+      const uint64_t ha = a.value.node->structure, hb = b.value.node->structure;
+      return ha != hb ? ha < hb : a.value.index < b.value.index;
+    });
   }
-  std::stable_sort(roots.begin(), roots.end(), [](const Root& a, const Root& b) {
-    const uint64_t ha = a.value.node->structure, hb = b.value.node->structure;
-    return ha != hb ? ha < hb : a.value.index < b.value.index;
-  });
   visit_ = next_visit();
   hash(static_cast<uint64_t>(width));
   visit_in_order(roots);
@@ -395,7 +400,9 @@ std::vector<Trace::RandomWord> Trace::random_words() const {
 }
 
 std::string Trace::emit() const {
-  StableHloBuilder builder;
+  StableHloBuilder builder(kBytesPerOperation * operations_.size() +
+                           kBytesPerPlace * (leaves_.size() + roots_.size() + places_.size()) +
+                           kFewestBytes);
   std::vector<Operand> leaves;
   for (const Leaf& leaf : leaves_) {
     std::string attribute;

@@ -65,13 +65,14 @@ TEST(StableHloText, EqualConstantsAreWrittenOnce) {
   EXPECT_EQ(b.scalar(kF32, 1), one);
 }
 
-TEST(StableHloText, TheSameCallsGiveTheSameText) {
-  const auto write = [] {
-    StableHloBuilder b;
+TEST(StableHloText, TheSameCallsGiveTheSameTextWhateverRoomWasMade) {
+  const auto write = [](size_t expected_bytes) {
+    StableHloBuilder b(expected_bytes);
     const Operand x = b.parameter({kF32, {8, 16}});
     return b.finish({b.softmax(x, 1), b.cumulative(x, 1, Reducer::kAdd), b.argmax(x, 0).second});
   };
-  EXPECT_EQ(write(), write());
+  EXPECT_EQ(write(0), write(0));
+  EXPECT_EQ(write(0), write(size_t{1} << 20));
 }
 
 TEST(StableHloErrors, NameTheProblem) {
