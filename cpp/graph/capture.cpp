@@ -19,6 +19,7 @@ void Capture::stop() {
 
 std::unique_ptr<Capture::Program> Capture::finish() {
   stop();
+  if (unwritable_) std::rethrow_exception(unwritable_);
   if (reads_ != reads_before_) program_.reset();
   return std::move(program_);
 }
@@ -37,7 +38,12 @@ void Capture::launched(const Trace& trace, const CompileCache::Executable& execu
   program_->numbers = trace.pack_numbers();
   program_->random_words = trace.random_words();
   program_->operations = trace.operation_count();
-  if (with_text_) program_->text = trace.emit();
+  if (!with_text_) return;
+  try {
+    program_->text = trace.emit();
+  } catch (const pjrt::Error&) {
+    unwritable_ = std::current_exception();
+  }
 }
 
 void Capture::checks(uint64_t buffer, const std::vector<const Operator*>& operators) {

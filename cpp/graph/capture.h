@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,7 +47,8 @@ class Capture {
   Capture& operator=(const Capture&) = delete;
 
   // The one program that was launched; without an executable when nothing was. Empty when there
-  // were several, when a value was read, or when a launch failed.
+  // were several, when a value was read, or when a launch failed. Throws where its text was asked
+  // for and an operator of it can only be written for this device.
   std::unique_ptr<Program> finish();
 
  private:
@@ -67,6 +69,7 @@ class Capture {
   uint64_t reads_before_ = 0;
   uint64_t reads_ = 0;
   std::unique_ptr<Program> program_;  // under the executor's turn
+  std::exception_ptr unwritable_;     // under the executor's turn
 };
 
 }  // namespace torch_pjrt::graph

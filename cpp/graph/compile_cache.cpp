@@ -77,7 +77,7 @@ CompileCache::Executable CompileCache::get(const Trace& trace) {
   {
     const base::TraceRange range("emit");
     base::ScopedTimer timer(emit_seconds);
-    text = trace.emit();
+    text = trace.emit(client_.get());
   }
   Executable executable = compile(text);
   std::list<Kept> dropped;  // destroyed without the lock

@@ -21,10 +21,12 @@ class Emission {
 
   StableHloBuilder& builder() noexcept { return builder_; }
 
+  std::string_view operator_name() const noexcept { return node_.op().name; }
   size_t operand_count() const noexcept { return operands_.size(); }
   Operand operand(size_t i) const noexcept { return operands_[i]; }
   std::span<const Operand> operands() const noexcept { return operands_; }
 
+  size_t result_count() const noexcept { return results_.size(); }
   const Type& result_type(size_t i = 0) const noexcept { return node_.outputs()[i].type; }
 
   // Sets result i; throws std::logic_error when its type is not the recorded one.

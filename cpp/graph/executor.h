@@ -40,6 +40,12 @@ class CheckError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The same of a check whose name begins with "linalg.": torch.linalg.LinAlgError.
+class LinearAlgebraError : public pjrt::Error {
+ public:
+  using pjrt::Error::Error;
+};
+
 // One execution of a program on given buffers.
 struct Launch {
   const pjrt::LoadedExecutable& executable;

@@ -107,9 +107,12 @@ void Executor::raise_failed_checks() {
     const std::string name(checks.operators[static_cast<size_t>(first - failed.begin())]->name);
     // A whole message, of what is no index (see aten/checks.h).
     if (const size_t colon = name.find(": "); colon != std::string::npos) {
-      throw pjrt::Error(
-          pjrt::ErrorCode::kFailedPrecondition, name.substr(0, colon),
-          name.substr(colon + 2) + "; or find the call with torch_pjrt.config.mode = 'debug'");
+      constexpr auto kCode = pjrt::ErrorCode::kFailedPrecondition;
+      const std::string asked = name.substr(0, colon);
+      const std::string problem =
+          name.substr(colon + 2) + "; or find the call with torch_pjrt.config.mode = 'debug'";
+      if (asked.starts_with("linalg.")) throw LinearAlgebraError(kCode, asked, problem);
+      throw pjrt::Error(kCode, asked, problem);
     }
     throw CheckError(name +
                      ": index out of range; the device read or wrote another element instead; got "

@@ -12,6 +12,11 @@
 #include "graph/stablehlo_operand.h"
 #include "graph/type.h"
 
+namespace torch_pjrt::pjrt {
+class Client;
+struct ForeignFunction;
+}  // namespace torch_pjrt::pjrt
+
 namespace torch_pjrt::graph {
 
 // The body of a region: takes the region's arguments, returns what the region returns.
@@ -60,6 +65,10 @@ class StableHloBuilder {
   // How exactly products of f32 are computed from here on (GPU and TPU round them by default).
   enum class Precision : uint8_t { kDefault, kHigh, kHighest };
   void set_precision(Precision precision) noexcept { precision_ = precision; }
+  // The client whose own functions the program may call; null (the default) for a program that is
+  // to run anywhere. It outlives the builder.
+  void set_host(const pjrt::Client* client) noexcept { host_ = client; }
+  bool calls_host_functions() const;
   size_t statement_count() const noexcept { return statements_; }
 
   // ---- constants (stablehlo_constants.cpp); equal ones in one region are written once ----
@@ -287,6 +296,11 @@ class StableHloBuilder {
   // `attributes` is text for inside the braces, as `backend_config = ""`.
   Operands custom_call(std::string_view target, OperandList operands, ListRef<Type> results,
                        std::string_view attributes = {});
+  // A call of a function of this process, where calls_host_functions(). Operands and results with
+  // `rank_by_columns` dimensions (at least 2, or 0 for none) lie column by column in the last two;
+  // all else is row-major.
+  Operands host_call(const pjrt::ForeignFunction& function, OperandList operands,
+                     ListRef<Type> results, Ints options, int64_t rank_by_columns);
 
   // For code that adds operations of its own: writes `%n = <name> <operands> : <types>`.
   class Statement;
@@ -304,6 +318,7 @@ class StableHloBuilder {
 
   std::unique_ptr<State> state_;
   Precision precision_ = Precision::kDefault;
+  const pjrt::Client* host_ = nullptr;
   size_t statements_ = 0;
   bool has_narrowed_ = false;  // some signed integer
 };

@@ -1,4 +1,5 @@
 #include "graph/stablehlo_statement.h"
+#include "pjrt/foreign_function.h"
 
 namespace torch_pjrt::graph {
 
@@ -77,6 +78,46 @@ Operands StableHloBuilder::custom_call(std::string_view target, OperandList oper
   Statement s(*this, "\"stablehlo.custom_call\"(", results);
   s.operands(operands).text(") {call_target_name = \"").text(target).text("\"");
   if (!attributes.empty()) s.text(", ").text(attributes);
+  s.text("}").signature(operands);
+  return s.end_all();
+}
+
+bool StableHloBuilder::calls_host_functions() const {
+  return host_ && pjrt::calls_host_functions(*host_);
+}
+
+Operands StableHloBuilder::host_call(const pjrt::ForeignFunction& function, OperandList operands,
+                                     ListRef<Type> results, Ints options, int64_t rank_by_columns) {
+  constexpr std::string_view kName = "stablehlo.custom_call";
+  constexpr int64_t kFfiVersion = 4;
+  Statement::check(*this, kName, operands);
+  if (!calls_host_functions()) {
+    fail(kName, "the program is not for a device that calls functions of this process",
+         function.name, "calls_host_functions()", "lower the operator to StableHLO");
+  }
+  pjrt::provide(*host_, function);
+  Statement s(*this, "\"stablehlo.custom_call\"(", results);
+  const auto layout = [&](const Type& type) {  // minor to major
+    Dimensions order;
+    for (int64_t i = type.rank(); i-- > 0;) order.push_back(i);
+    if (type.rank() == rank_by_columns && rank_by_columns > 0) std::swap(order[0], order[1]);
+    s.text("dense<");
+    if (!order.empty()) s.list(order);
+    s.text("> : tensor<").number(type.rank()).text("xindex>");
+  };
+  const auto layouts = [&](std::string_view name, ListRef<Type> types) {
+    s.text(", ").text(name).text(" = [");
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (i > 0) s.text(", ");
+      layout(types[i]);
+    }
+    s.text("]");
+  };
+  s.operands(operands).text(") {call_target_name = \"").text(function.name);
+  s.text("\", api_version = ").number(kFfiVersion).text(" : i32");
+  s.text(", backend_config = {options = ").array(options).text("}");
+  layouts("operand_layouts", types_of(operands));
+  layouts("result_layouts", results);
   s.text("}").signature(operands);
   return s.end_all();
 }

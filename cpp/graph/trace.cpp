@@ -399,10 +399,11 @@ std::vector<Trace::RandomWord> Trace::random_words() const {
   return words;
 }
 
-std::string Trace::emit() const {
+std::string Trace::emit(const pjrt::Client* host) const {
   StableHloBuilder builder(kBytesPerOperation * operations_.size() +
                            kBytesPerPlace * (leaves_.size() + roots_.size() + places_.size()) +
                            kFewestBytes);
+  builder.set_host(host);
   std::vector<Operand> leaves;
   for (const Leaf& leaf : leaves_) {
     std::string attribute;

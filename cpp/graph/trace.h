@@ -8,6 +8,10 @@
 #include "graph/number_sharing.h"
 #include "graph/program_key.h"
 
+namespace torch_pjrt::pjrt {
+class Client;
+}
+
 namespace torch_pjrt::graph {
 
 // Host numbers are passed as one array of words: 64-bit ones (f64 or s64 bits) where the device has
@@ -55,8 +59,9 @@ class Trace {
   std::string pack_numbers() const;
 
   // The StableHLO module: parameters are the leaves in order, then the words of the numbers when
-  // there are any; results are the roots in order.
-  std::string emit() const;
+  // there are any; results are the roots in order. For `host`, if given, which may then be called
+  // back (StableHloBuilder::set_host), else for any device.
+  std::string emit(const pjrt::Client* host = nullptr) const;
 
  private:
   using Places = std::vector<uint32_t>;
