@@ -134,3 +134,11 @@ def bytes_copied(work) -> int:
     before = total()
     work()
     return total() - before
+
+
+# An operator that only the cpu has: on xla it falls back.
+_LIBRARY = torch.library.Library("torch_pjrt_tests", "DEF")
+_LIBRARY.define("cpu_only(Tensor x) -> Tensor")
+_LIBRARY.impl("cpu_only", lambda x: x * 3, "CPU")
+_LIBRARY.impl("cpu_only", torch.empty_like, "Meta")
+cpu_only = torch.ops.torch_pjrt_tests.cpu_only

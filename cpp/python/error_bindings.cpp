@@ -12,6 +12,10 @@ PyObject* out_of_memory_error() {
   return py::module_::import("torch").attr("OutOfMemoryError").ptr();
 }
 
+PyObject* linear_algebra_error() {
+  return py::module_::import("torch.linalg").attr("LinAlgError").ptr();
+}
+
 PyObject* exception_for(pjrt::ErrorCode code) {
   switch (code) {
     case pjrt::ErrorCode::kInvalidArgument:
@@ -33,6 +37,8 @@ void bind_errors(py::module_&) {
       if (pointer) std::rethrow_exception(pointer);
     } catch (const graph::CheckError& error) {
       PyErr_SetString(PyExc_IndexError, error.what());
+    } catch (const graph::LinearAlgebraError& error) {
+      PyErr_SetString(linear_algebra_error(), error.what());
     } catch (const pjrt::Error& error) {
       PyErr_SetString(exception_for(error.code()), error.what());
     }

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import torch_pjrt
-from compiled_agreement import bytes_copied, counted, replays_of
+from compiled_agreement import bytes_copied, counted, cpu_only, replays_of
 from torch_pjrt import _C
 from torch_pjrt._compile import fallbacks
 
@@ -195,35 +195,35 @@ def test_a_function_with_an_xla_tensor_stays_where_its_tensors_are():
 
 
 def without_lowering(x):
-    return torch.linalg.eigvals(x).abs().sum()
+    return cpu_only(x).abs().sum()
 
 
 def test_a_fallback_is_counted_and_warned_of_once(monkeypatch):
     monkeypatch.setattr(fallbacks, "_warned", set())  # once a process
     torch_pjrt.metrics.reset()
     x = torch.randn(3, 3)
-    with pytest.warns(UserWarning, match="eig.*without_lowering"):
+    with pytest.warns(UserWarning, match="cpu_only.*without_lowering"):
         result = compiled(without_lowering)(x.to("xla"))
     torch.testing.assert_close(result.cpu(), without_lowering(x))
-    assert any("eig" in name for name in torch_pjrt.metrics.fallbacks())
+    assert any("cpu_only" in name for name in torch_pjrt.metrics.fallbacks())
 
 
 def test_a_fallback_that_is_not_allowed_names_the_operator_and_the_line():
-    with pytest.raises(Exception, match=r"(?s)eig.*test_options.py.*without_lowering"):
+    with pytest.raises(Exception, match=r"(?s)cpu_only.*test_options.py.*without_lowering"):
         compiled(without_lowering, fallback=False)(torch.ones(3, 3, device="xla"))
 
 
 def test_a_fallback_that_the_graph_does_not_show_names_the_operator_and_the_line():
     with torch.library._scoped_library("options_test", "DEF") as library:
         library.define("hidden(Tensor x) -> Tensor")
-        library.impl("hidden", lambda x: torch.linalg.eigvals(x).real, "XLA")
+        library.impl("hidden", lambda x: cpu_only(x)[0], "XLA")
         library.impl("hidden", lambda x: x.new_empty(x.shape[0]), "Meta")
 
         def hides(x):
             return torch.ops.options_test.hidden(x) + 1
 
         x = torch.ones(3, 3, device="xla")
-        with pytest.raises(NotImplementedError, match="_linalg_eigvals.*would run on the CPU") as e:
+        with pytest.raises(NotImplementedError, match="cpu_only.*would run on the CPU") as e:
             compiled(hides, fallback=False)(x)
         if sys.version_info >= (3, 11):
             assert re.search(r"hidden.*test_options.py.*in hides", e.value.__notes__[-1])
@@ -232,17 +232,18 @@ def test_a_fallback_that_the_graph_does_not_show_names_the_operator_and_the_line
 
 def test_a_fallback_outside_of_xla_is_none():
     def function(x):
-        return torch.linalg.eigvals(x.cpu()).abs().sum()
+        return cpu_only(x.cpu()).abs().sum()
 
     compiled(function, fallback=False)(torch.eye(3).to("xla"))
 
 
-def test_inductor_without_a_compiler_is_an_error(monkeypatch):
+def test_inductor_without_a_compiler_is_an_error():
     from torch._inductor import config
 
-    monkeypatch.setattr(config.cpp, "cxx", ("/no/such/compiler",))
     run = compiled(lambda x, y: x.cpu() * torch.sin(y), inductor=True)
-    with pytest.raises(Exception, match=r"'inductor': True.*/no/such/compiler.*install g\+\+"):
+    without = config.patch({"cpp.cxx": ("/no/such/compiler",)})
+    message = r"'inductor': True.*/no/such/compiler.*install g\+\+"
+    with without, pytest.raises(Exception, match=message):
         run(torch.ones(3, device="xla"), torch.ones(3))
 
 

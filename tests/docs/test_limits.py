@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 
 import torch_pjrt  # noqa: F401
+from chaos_support import LIBRARY, environment
+from subprocess_support import output_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -234,13 +236,24 @@ def test_dtypes():
 
 
 @limit("equal elements")
+@pytest.mark.skipif(not LIBRARY.exists(), reason="the chaos plugin is not built")
 def test_equal_elements():
+    equal = torch.zeros(40, dtype=torch.int64)
+    assert torch.equal(equal.to("xla").sort().indices.cpu(), equal.sort().indices)
+    program = """
+    import torch
+    import torch_pjrt
     equal = torch.zeros(40, dtype=torch.int64, device="xla")
     assert equal.topk(3).indices.tolist() == [0, 1, 2]
     assert equal.kthvalue(2).indices.item() == 1
     assert torch.equal(equal.sort().indices, equal.sort(stable=True).indices)
+    zeros = torch.zeros(40, device="xla")
+    zeros[::2] = -0.0
+    assert zeros.topk(6).indices.tolist() == [0, 1, 2, 3, 4, 5]
     few = torch.randint(3, (100, 16))
     assert torch.equal(few.to("xla").sort().indices.cpu(), few.sort().indices)
+    """
+    output_of(program, **environment("hide_extensions=FFI"))
 
 
 @limit("floats beyond an integer dtype")

@@ -42,6 +42,12 @@ def page(root: Path) -> str | None:
         "",
         "In-place and `out=` forms that have no row of their own are variants of these.",
         "",
+        "Programs of devices that work on host memory and call functions of the process (XLA's CPU "
+        "plugins, by PJRT's FFI extension) call PyTorch's own kernels for matrix factorisations "
+        "and solves, eigenvalues, singular values, the matrix exponential, sorting and ranks.",
+        "On other devices, and in exported programs, these are StableHLO; eigenvalues, singular "
+        "values and LDL factors, which it lacks, run on the CPU there.",
+        "",
         "## Core operators",
         "| operator | overloads | route |",
         "|---|---|---|",

@@ -147,7 +147,7 @@ Three native_batch_norm(const at::Tensor& input, const std::optional<at::Tensor>
 
 // attributes: training, eps, has weight; operands: grad, input, [weight], mean, rstd or variance
 // results: input, weight and bias gradients
-void emit_backward(Emission& e) {
+void emit_gradients(Emission& e) {
   StableHloBuilder& b = e.builder();
   const bool has_weight = e.attributes.boolean();
   const bool training = e.attributes.boolean();
@@ -182,7 +182,7 @@ Three native_batch_norm_backward(const at::Tensor& grad, const at::Tensor& input
                                  const std::optional<at::Tensor>& saved_mean,
                                  const std::optional<at::Tensor>& saved_rstd, bool training,
                                  double eps, std::array<bool, 3> mask) {
-  static constexpr Operator op{"aten::native_batch_norm_backward", emit_backward};
+  static constexpr Operator op{"aten::native_batch_norm_backward", emit_gradients};
   check_floating("batch_norm_backward", input);
   const at::Tensor weight = weight_or_none.value_or(at::Tensor());
   Record record(op);

@@ -15,6 +15,7 @@
 #include <ATen/ops/expand_copy_native.h>
 #include <ATen/ops/glu_backward_jvp_native.h>
 #include <ATen/ops/lift_fresh_copy_native.h>
+#include <ATen/ops/linalg_pinv_native.h>
 #include <ATen/ops/linear_native.h>
 #include <ATen/ops/narrow_copy_native.h>
 #include <ATen/ops/native_channel_shuffle_native.h>
@@ -90,6 +91,11 @@ TORCH_LIBRARY_IMPL(aten, AutogradXLA, m) {
   m.impl("tensor_split.tensor_indices_or_sections", TORCH_FN(tensor_split));
 }
 
+at::Tensor pinv(const at::Tensor& self, const std::optional<at::Tensor>& atol,
+                const std::optional<at::Tensor>& rtol, bool hermitian) {
+  return at::native::linalg_pinv(self, atol, rtol, hermitian);
+}
+
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("as_strided_", TORCH_FN(at::native::as_strided__symint));
   m.impl("diag_embed", TORCH_FN(at::native::diag_embed));
@@ -128,6 +134,7 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("unfold_copy", TORCH_FN(at::native::unfold_copy));
   m.impl("alias_copy", TORCH_FN(at::native::alias_copy));
   m.impl("channel_shuffle", TORCH_FN(channel_shuffle));
+  m.impl("linalg_pinv.atol_rtol_tensor", TORCH_FN(pinv));
   m.impl("glu_jvp", TORCH_FN(glu_jvp));
   m.impl("glu_backward_jvp", TORCH_FN(at::native::glu_backward_jvp));
   m.impl("rsub.Tensor", TORCH_FN(rsub));

@@ -6,6 +6,7 @@
 #include <ATen/ops/linalg_solve_ex.h>
 #include <torch/library.h>
 
+#include "aten/host_function.h"
 #include "aten/ops/linalg.h"
 #include "aten/ops/lu.h"
 #include "aten/ops/triangular_blocks.h"
@@ -18,10 +19,18 @@ using Builder = StableHloBuilder;
 using graph::Type;
 using Form = TriangularSystem::Form;
 
+void solve_on_host(HostCall& call) {
+  at::linalg_lu_solve_out(call.results[0], call.arguments[0], call.arguments[1], call.arguments[2],
+                          /*left=*/true, /*adjoint=*/call.options[0]);
+}
+
 // attribute: adjoint; operands: factors, pivots counted from 1, right side
 void emit_lu_solve(Emission& e) {
+  static constexpr auto kOnHost =
+      host_function<solve_on_host, MatrixOrder::kByColumns>("torch_pjrt.lu_solve");
   Builder& b = e.builder();
   const bool adjoint = e.attributes.boolean();
+  if (call_host(e, kOnHost, e.operands(), {adjoint})) return;
   const Type& type = e.result_type();
   if (type.element_count() == 0) return e.result(b.zeros(type));
   const Operand a = as_batch(b, e.operand(0));

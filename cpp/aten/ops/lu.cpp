@@ -1,11 +1,13 @@
 #include <ATen/ops/_linalg_check_errors.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/linalg_lu_factor_ex.h>
 #include <torch/library.h>
 
 #include "aten/ops/lu.h"
 
 #include <algorithm>
 
+#include "aten/host_function.h"
 #include "aten/ops/linalg.h"
 
 // LU factors with partial pivoting. StableHLO has none: a loop goes from panel to panel, in which
@@ -139,10 +141,18 @@ std::pair<Operand, Operand> factor(Builder& b, Operand a) {
   return {b.slice(done[1], {0, 0, 0}, {batch, m, n}), done[2]};
 }
 
+void factor_on_host(HostCall& call) {
+  at::linalg_lu_factor_ex_out(call.results[0], call.results[1], call.results[2], call.arguments[0],
+                              /*pivot=*/true, /*check_errors=*/false);
+}
+
 // results: factors, pivots counted from 1, and the first zero on the diagonal, counted from 1
 void emit_factors(Emission& e) {
+  static constexpr auto kOnHost =
+      host_function<factor_on_host, MatrixOrder::kByColumns>("torch_pjrt.lu_factor");
   Builder& b = e.builder();
   const Operand x = e.operand(0);
+  if (call_host(e, kOnHost, {x})) return;
   if (e.result_type(1).element_count() == 0) {
     e.result(0, x);
     e.result(1, b.zeros(e.result_type(1)));

@@ -1,7 +1,9 @@
+#include <ATen/ops/linalg_matrix_exp.h>
 #include <torch/library.h>
 
 #include <cmath>
 
+#include "aten/host_function.h"
 #include "aten/ops/linalg.h"
 
 // The exponential of matrices: a Taylor polynomial of the matrix divided by a power of two, squared
@@ -39,7 +41,14 @@ Operand taylor(Builder& b, Operand x) {
   return sum;
 }
 
+void exponentiate_on_host(HostCall& call) {
+  call.results[0].copy_(at::linalg_matrix_exp(call.arguments[0]));
+}
+
 void emit_exponential(Emission& e) {
+  static constexpr auto kOnHost =
+      host_function<exponentiate_on_host, MatrixOrder::kByRows>("torch_pjrt.matrix_exp");
+  if (call_host(e, kOnHost, {e.operand(0)})) return;
   Builder& b = e.builder();
   if (e.result_type().element_count() == 0) return e.result(e.operand(0));
   const Operand x = as_batch(b, e.operand(0));
@@ -68,18 +77,18 @@ void emit_exponential(Emission& e) {
   e.result(b.reshape(power, e.result_type().dimensions));
 }
 
-at::Tensor linalg_matrix_exp(const at::Tensor& self) {
+at::Tensor matrix_exp(const at::Tensor& self) {
   static constexpr Operator op{"aten::linalg_matrix_exp", emit_exponential};
   at::native::squareCheckInputs(self, "linalg.matrix_exp");
   at::native::checkFloatingOrComplex(self, "linalg.matrix_exp");
   // PyTorch on the cpu gives no sensible values for the shorter ones.
   if (c10::isReducedFloatingType(self.scalar_type())) {
-    return linalg_matrix_exp(self.to(at::kFloat)).to(self.scalar_type());
+    return matrix_exp(self.to(at::kFloat)).to(self.scalar_type());
   }
   return Record(op).tensor(check_lapack_dtype(self, op)).result(self.scalar_type(), self.sizes());
 }
 
-TORCH_LIBRARY_IMPL(aten, XLA, m) { m.impl("linalg_matrix_exp", TORCH_FN(linalg_matrix_exp)); }
+TORCH_LIBRARY_IMPL(aten, XLA, m) { m.impl("linalg_matrix_exp", TORCH_FN(matrix_exp)); }
 
 }  // namespace
 }  // namespace torch_pjrt::aten

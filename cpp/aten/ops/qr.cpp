@@ -1,6 +1,10 @@
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/geqrf.h>
+#include <ATen/ops/linalg_householder_product.h>
 #include <torch/library.h>
 
+#include "aten/host_function.h"
 #include "aten/ops/linalg.h"
 
 // QR factors by Householder reflections, which XLA expands on every device.
@@ -10,8 +14,15 @@ namespace {
 using Builder = StableHloBuilder;
 using graph::Dimensions;
 
+void reflect_on_host(HostCall& call) {
+  at::geqrf_out(call.results[0], call.results[1], call.arguments[0]);
+}
+
 // results: R above the diagonal with the reflections below it, and their factors
 void emit_reflections(Emission& e) {
+  static constexpr auto kOnHost =
+      host_function<reflect_on_host, MatrixOrder::kByColumns>("torch_pjrt.geqrf");
+  if (call_host(e, kOnHost, {e.operand(0)})) return;
   Builder& b = e.builder();
   const graph::Type packed = e.result_type(0), factors = e.result_type(1);
   if (packed.element_count() == 0) {
@@ -23,9 +34,19 @@ void emit_reflections(Emission& e) {
   e.result(1, both[1]);
 }
 
+void multiply_on_host(HostCall& call) {
+  at::Tensor& product = call.results[0];
+  const int64_t missing = product.size(-1) - call.arguments[0].size(-1);
+  at::linalg_householder_product_out(product, at::constant_pad_nd(call.arguments[0], {0, missing}),
+                                     call.arguments[1]);
+}
+
 // The first columns, as many as the result has, of the product of the reflections.
 // operands: reflections, at most as many columns as rows; factors
 void emit_product(Emission& e) {
+  static constexpr auto kOnHost =
+      host_function<multiply_on_host, MatrixOrder::kByColumns>("torch_pjrt.householder_product");
+  if (call_host(e, kOnHost, e.operands())) return;
   Builder& b = e.builder();
   const graph::Type& type = e.result_type();
   if (type.element_count() == 0) return e.result(b.zeros(type));

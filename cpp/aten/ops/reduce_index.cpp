@@ -58,9 +58,8 @@ std::tuple<at::Tensor, at::Tensor> extreme_along(const at::Tensor& self, int64_t
 
 template <const Operator& op>
 at::Tensor index_of_extreme(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
-  TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool && !self.is_complex(), "\"",
-                              op.name.substr(6), "_cpu\" not implemented for '", self.scalar_type(),
-                              "'");
+  TORCH_CHECK(self.scalar_type() != at::kBool && !self.is_complex(), op.name.substr(6),
+              "(): does not support ", self.is_complex() ? "complex" : "bool", " input");
   const bool flat = !dim || self.dim() == 0;
   const int64_t wrapped = dim ? at::maybe_wrap_dim(*dim, self.dim()) : 0;
   TORCH_CHECK_INDEX(self.numel() != 0 || (!flat && self.size(wrapped) != 0), op.name.substr(6),

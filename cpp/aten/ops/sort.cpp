@@ -1,6 +1,11 @@
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/kthvalue.h>
+#include <ATen/ops/mode.h>
 #include <ATen/ops/permute.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
@@ -8,6 +13,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "aten/host_function.h"
 #include "aten/layout.h"
 #include "aten/ops/reduce.h"
 #include "graph/held_element.h"
@@ -20,15 +26,35 @@ using Builder = StableHloBuilder;
 using graph::Reducer;
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 
-// attributes: dim, descending
-constexpr Operator kSort{"aten::sort", [](Emission& e) {
-                           const int64_t dim = e.attributes.integer();
-                           const bool descending = e.attributes.boolean();
-                           const auto [values, indices] =
-                               e.builder().sort_with_indices(e.operand(0), dim, descending);
-                           e.result(0, values);
-                           e.result(1, indices);
-                         }};
+// Whether the cpu's kernels take x, and give places as they are held.
+bool is_ranked_by_cpu(Emission& e) {
+  const ElementType element = e.operand(0).element();
+  return e.result_type(1).element == ElementType::kS64 &&
+         (element == ElementType::kPred || pjrt::is_signed_integer(element) ||
+          element == ElementType::kU8 ||
+          (pjrt::is_floating(element) && pjrt::bit_width(element) >= 16));
+}
+
+void sort_on_host(HostCall& call) {
+  at::sort_out(call.results[0], call.results[1], call.arguments[0], /*stable=*/false,
+               /*dim=*/call.options[0], /*descending=*/call.options[1]);
+}
+
+// attributes: dim, descending, stable
+constexpr Operator kSort{
+    "aten::sort", [](Emission& e) {
+      static constexpr auto kOnHost =
+          host_function<sort_on_host, MatrixOrder::kByRows>("torch_pjrt.sort");
+      const int64_t dim = e.attributes.integer();
+      const bool descending = e.attributes.boolean(), stable = e.attributes.boolean();
+      // In which order the cpu leaves equal elements, only its own algorithm can tell.
+      if (!stable && is_ranked_by_cpu(e) &&
+          call_host(e, kOnHost, {e.operand(0)}, {dim, descending}))
+        return;
+      const auto [values, indices] = e.builder().sort_with_indices(e.operand(0), dim, descending);
+      e.result(0, values);
+      e.result(1, indices);
+    }};
 
 // The greatest, quicker than by sorting all. XLA CPU does it for f32 along the last of two
 // dimensions, and takes equal elements in the order of their places, but +0 before -0.
@@ -50,24 +76,54 @@ bool is_exact_in_f32(ElementType element) {
 // Below that share, picking the greatest is quicker than sorting.
 constexpr int64_t kFewOf = 4;
 
-// attributes: dim, descending, first rank, count
-constexpr Operator kRanks{
+// Of x sorted along dim: `count` from `first` on.
+void take_ranks(Emission& e, int64_t dim, bool descending, int64_t first, int64_t count) {
+  Builder& b = e.builder();
+  const Operand x = e.operand(0);
+  const bool is_few = descending && first == 0 && count > 0 && x.type().element_count() > 0 &&
+                      count <= x.dimension(dim) / kFewOf && is_exact_in_f32(x.element());
+  const auto [values, indices] =
+      is_few ? greatest(b, x, dim, count) : b.sort_with_indices(x, dim, descending);
+  const auto take = [&](size_t i, Operand sorted) {
+    e.result(
+        i, b.reshape(b.slice_dim(sorted, dim, first, first + count), e.result_type(i).dimensions));
+  };
+  take(0, values);
+  take(1, indices);
+}
+
+void pick_greatest_on_host(HostCall& call) {
+  at::topk_out(call.results[0], call.results[1], call.arguments[0], /*k=*/call.options[0],
+               /*dim=*/call.options[1], /*largest=*/call.options[2], /*sorted=*/call.options[3]);
+}
+
+// attributes: k, dim, largest, sorted
+constexpr Operator kGreatest{
     "aten::topk", [](Emission& e) {
-      Builder& b = e.builder();
-      const int64_t dim = e.attributes.integer();
-      const bool descending = e.attributes.boolean();
-      const int64_t first = e.attributes.integer(), count = e.attributes.integer();
-      const Operand x = e.operand(0);
-      const bool is_few = descending && first == 0 && count > 0 && x.type().element_count() > 0 &&
-                          count <= x.dimension(dim) / kFewOf && is_exact_in_f32(x.element());
-      const auto [values, indices] =
-          is_few ? greatest(b, x, dim, count) : b.sort_with_indices(x, dim, descending);
-      const auto take = [&](size_t i, Operand sorted) {
-        e.result(i, b.reshape(b.slice_dim(sorted, dim, first, first + count),
-                              e.result_type(i).dimensions));
-      };
-      take(0, values);
-      take(1, indices);
+      static constexpr auto kOnHost =
+          host_function<pick_greatest_on_host, MatrixOrder::kByRows>("torch_pjrt.topk");
+      const int64_t k = e.attributes.integer(), dim = e.attributes.integer();
+      const bool largest = e.attributes.boolean(), sorted = e.attributes.boolean();
+      if (is_ranked_by_cpu(e) && call_host(e, kOnHost, {e.operand(0)}, {k, dim, largest, sorted})) {
+        return;
+      }
+      take_ranks(e, dim, largest, 0, k);
+    }};
+
+void pick_rank_on_host(HostCall& call) {
+  const bool keepdim = call.results[0].dim() == call.arguments[0].dim();
+  at::kthvalue_out(call.results[0], call.results[1], call.arguments[0], /*k=*/call.options[0],
+                   /*dim=*/call.options[1], keepdim);
+}
+
+// attributes: k, dim
+constexpr Operator kRank{
+    "aten::kthvalue", [](Emission& e) {
+      static constexpr auto kOnHost =
+          host_function<pick_rank_on_host, MatrixOrder::kByRows>("torch_pjrt.kthvalue");
+      const int64_t k = e.attributes.integer(), dim = e.attributes.integer();
+      if (is_ranked_by_cpu(e) && call_host(e, kOnHost, {e.operand(0)}, {k, dim})) return;
+      take_ranks(e, dim, false, k - 1, 1);
     }};
 
 // The lower median. attributes: dim, whether NaNs are left out (else the first of them wins)
@@ -95,11 +151,20 @@ constexpr Operator kMedian{
       take(1, indices);
     }};
 
+void find_mode_on_host(HostCall& call) {
+  const bool keepdim = call.results[0].dim() == call.arguments[0].dim();
+  at::mode_out(call.results[0], call.results[1], call.arguments[0], /*dim=*/call.options[0],
+               keepdim);
+}
+
 // The longest run in sorted order; of equal ones the least value. attribute: dim
 constexpr Operator kMode{
     "aten::mode", [](Emission& e) {
+      static constexpr auto kOnHost =
+          host_function<find_mode_on_host, MatrixOrder::kByRows>("torch_pjrt.mode");
       Builder& b = e.builder();
       const int64_t dim = e.attributes.integer();
+      if (is_ranked_by_cpu(e) && call_host(e, kOnHost, {e.operand(0)}, {dim})) return;
       const Operand x = e.operand(0);
       const int64_t size = x.dimension(dim);
       const auto [values, indices] = b.sort_with_indices(x, dim, false);
@@ -133,31 +198,33 @@ void check_real(const char* name, const at::Tensor& self) {
   TORCH_CHECK(!self.is_complex(), name, "(): does not support complex input");
 }
 
-Pair sort_along(const at::Tensor& self, int64_t dim, bool descending) {
+Pair sort_along(const at::Tensor& self, int64_t dim, bool descending, bool stable) {
   return pair(Record(kSort)
                   .tensor(self)
                   .attribute(dim)
                   .attribute(descending)
+                  .attribute(stable)
                   .results({{self.scalar_type(), self.sizes()}, {at::kLong, self.sizes()}}));
 }
 
-Pair sort(const at::Tensor& self, std::optional<bool>, int64_t dim, bool descending) {
+Pair sort(const at::Tensor& self, std::optional<bool> is_stable, int64_t dim, bool descending) {
   TORCH_CHECK(!self.is_complex(), "Sort currently does not support complex dtypes on CPU");
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   if (self.dim() == 0) return of_number(self);
   const auto strides = preserved_strides(self);
-  if (!strides) return sort_along(self, wrapped, descending);
+  const bool stable = is_stable.value_or(false);
+  if (!strides) return sort_along(self, wrapped, descending, stable);
   // The results have these strides, too: sorted with the dimensions in the order of the memory.
   c10::DimVector order(self.dim());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return (*strides)[a] > (*strides)[b]; });
   const auto place = std::find(order.begin(), order.end(), wrapped) - order.begin();
-  const auto [values, places] = sort_along(self.permute(order), place, descending);
+  const auto [values, places] = sort_along(self.permute(order), place, descending, stable);
   return {values.as_strided(self.sizes(), *strides), places.as_strided(self.sizes(), *strides)};
 }
 
-Pair topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool) {
+Pair topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted) {
   check_real("topk", self);
   TORCH_CHECK(self.scalar_type() != at::kBool, "topk does not support bool dtypes on CPU");
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
@@ -169,18 +236,18 @@ Pair topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool) {
   if (self.dim() == 0) {
     return {at::empty({}, self.options()), at::empty({}, self.options().dtype(at::kLong))};
   }
-  return pair(Record(kRanks)
+  return pair(Record(kGreatest)
                   .tensor(self)
+                  .attribute(k)
                   .attribute(wrapped)
                   .attribute(largest)
-                  .attribute(int64_t{0})
-                  .attribute(k)
+                  .attribute(sorted)
                   .results({{self.scalar_type(), sizes}, {at::kLong, sizes}}));
 }
 
 Pair kthvalue(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim) {
   check_real("kthvalue", self);
-  check_implemented(self.scalar_type() != at::kBool, kRanks, self.scalar_type());
+  check_implemented(self.scalar_type() != at::kBool, kRank, self.scalar_type());
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   const int64_t size = self.dim() ? self.size(wrapped) : 1;
   TORCH_CHECK_INDEX(self.numel() != 0 || size != 0, "kthvalue(): Expected reduction dim ", wrapped,
@@ -189,13 +256,8 @@ Pair kthvalue(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim) {
               wrapped);
   if (self.dim() == 0) return of_number(self);
   const c10::DimVector sizes = reduced_sizes(self, {wrapped}, keepdim);
-  return pair(Record(kRanks)
-                  .tensor(self)
-                  .attribute(wrapped)
-                  .attribute(false)
-                  .attribute(k - 1)
-                  .attribute(int64_t{1})
-                  .results({{self.scalar_type(), sizes}, {at::kLong, sizes}}));
+  return pair(Record(kRank).tensor(self).attribute(k).attribute(wrapped).results(
+      {{self.scalar_type(), sizes}, {at::kLong, sizes}}));
 }
 
 template <bool kIgnoresNan>
@@ -216,7 +278,10 @@ Pair median_dim(const at::Tensor& self, int64_t dim, bool keepdim) {
 
 template <bool kIgnoresNan>
 at::Tensor median(const at::Tensor& self) {
-  if (self.numel() == 0) return at::empty({}, self.options()).fill_(NAN);
+  if (self.numel() == 0) {
+    // Whatever number the processor makes of NaN.
+    return at::full({}, NAN, at::kDouble).to(self.scalar_type()).to(self.device());
+  }
   return std::get<0>(median_dim<kIgnoresNan>(self.reshape({-1}), 0, false));
 }
 

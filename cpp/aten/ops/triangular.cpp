@@ -1,9 +1,14 @@
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/_cholesky_solve_helper.h>
 #include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/cholesky_inverse.h>
+#include <ATen/ops/linalg_cholesky_ex.h>
+#include <ATen/ops/linalg_solve_triangular.h>
 #include <torch/library.h>
 
 #include <limits>
 
+#include "aten/host_function.h"
 #include "aten/ops/linalg.h"
 #include "aten/ops/matmul.h"
 #include "aten/ops/triangular_blocks.h"
@@ -92,10 +97,19 @@ Operand factor(StableHloBuilder& b, Operand x, bool upper) {
   return upper ? adjoint(b, l) : l;
 }
 
+void factor_on_host(HostCall& call) {
+  at::linalg_cholesky_ex_out(call.results[0], call.results[1], call.arguments[0],
+                             /*upper=*/call.options[0], /*check_errors=*/false);
+}
+
 // attributes: upper; results: the factor and, from 1, the row at which there is none, else 0
 void emit_cholesky_ex(Emission& e) {
+  static constexpr auto kOnHost =
+      host_function<factor_on_host, MatrixOrder::kByColumns>("torch_pjrt.cholesky");
   StableHloBuilder& b = e.builder();
-  const Operand l = factor(b, e.operand(0), e.attributes.boolean());
+  const bool upper = e.attributes.boolean();
+  if (call_host(e, kOnHost, {e.operand(0)}, {upper})) return;
+  const Operand l = factor(b, e.operand(0), upper);
   e.result(0, l);
   const auto [row, column] = places(b, l);
   const Operand bad = b.bit_and(b.equal(row, column), b.is_nan(b.real(l)));
@@ -117,8 +131,8 @@ void check_square(const at::Tensor& self, const char* name) {
               ": Low precision dtypes not supported. Got ", self.scalar_type());
 }
 
-std::tuple<at::Tensor, at::Tensor> linalg_cholesky_ex(const at::Tensor& self, bool upper,
-                                                      bool check_errors) {
+std::tuple<at::Tensor, at::Tensor> cholesky_ex(const at::Tensor& self, bool upper,
+                                               bool check_errors) {
   static constexpr Operator op{"aten::linalg_cholesky_ex", emit_cholesky_ex};
   check_square(self, "linalg.cholesky");
   const auto results =
@@ -133,13 +147,23 @@ std::tuple<at::Tensor, at::Tensor> linalg_cholesky_ex(const at::Tensor& self, bo
 
 at::Tensor cholesky(const at::Tensor& self, bool upper) {
   check_square(self, "cholesky");
-  const auto [l, info] = linalg_cholesky_ex(self, upper, false);
+  const auto [l, info] = cholesky_ex(self, upper, false);
   at::_linalg_check_errors(info, "cholesky", self.dim() == 2);
   return l;
 }
 
+void solve_on_host(HostCall& call) {
+  const bool left = call.options[0], upper = call.options[1];
+  const bool unit = call.options[2], transposed = call.options[3];
+  const at::Tensor& a = call.arguments[0];
+  at::linalg_solve_triangular_out(call.results[0], transposed ? a.mT() : a, call.arguments[1],
+                                  upper != transposed, left, unit);
+}
+
 // attributes: left, upper, unitriangular, transposed; a's and b's batches broadcast
 void emit_solve(Emission& e) {
+  static constexpr auto kOnHost =
+      host_function<solve_on_host, MatrixOrder::kByColumns>("torch_pjrt.solve_triangular");
   StableHloBuilder& b = e.builder();
   const bool left = e.attributes.boolean(), upper = e.attributes.boolean();
   const bool unit = e.attributes.boolean(), transposed = e.attributes.boolean();
@@ -148,6 +172,7 @@ void emit_solve(Emission& e) {
   sizes[sizes.size() - 1] = e.operand(0).dimension(-1);
   sizes[sizes.size() - 2] = e.operand(0).dimension(-2);
   const Operand a = b.broadcast_to(e.operand(0), sizes);
+  if (call_host(e, kOnHost, {a, rhs}, {left, upper, unit, transposed})) return;
   const TriangularSystem system{left, !upper, unit,
                                 transposed ? Form::kTranspose : Form::kNoTranspose};
   e.result(0, system.solve(b, a, rhs));
@@ -202,9 +227,17 @@ Operand solve_with_factor(StableHloBuilder& b, Operand factor, bool upper, Opera
   return TriangularSystem{.form = Form::kAdjoint}.solve(b, l, y);
 }
 
+void solve_with_factor_on_host(HostCall& call) {
+  call.results[0].copy_(
+      at::_cholesky_solve_helper(call.arguments[0], call.arguments[1], /*upper=*/call.options[0]));
+}
+
 // attributes: upper; operands: right side, factor
 void emit_cholesky_solve(Emission& e) {
+  static constexpr auto kOnHost = host_function<solve_with_factor_on_host, MatrixOrder::kByColumns>(
+      "torch_pjrt.cholesky_solve");
   const bool upper = e.attributes.boolean();
+  if (call_host(e, kOnHost, {e.operand(0), e.operand(1)}, {upper})) return;
   e.result(solve_with_factor(e.builder(), e.operand(1), upper, e.operand(0)));
 }
 
@@ -217,9 +250,17 @@ at::Tensor cholesky_solve_helper(const at::Tensor& self, const at::Tensor& a, bo
       .strided(self.scalar_type(), self.sizes(), column_major(self.sizes()));
 }
 
+void invert_factor_on_host(HostCall& call) {
+  call.results[0].copy_(at::cholesky_inverse(call.arguments[0], /*upper=*/call.options[0]));
+}
+
+// attribute: upper
 void emit_cholesky_inverse(Emission& e) {
+  static constexpr auto kOnHost =
+      host_function<invert_factor_on_host, MatrixOrder::kByColumns>("torch_pjrt.cholesky_inverse");
   StableHloBuilder& b = e.builder();
   const bool upper = e.attributes.boolean();
+  if (call_host(e, kOnHost, {e.operand(0)}, {upper})) return;
   const auto [row, column] = places(b, e.operand(0));
   const Operand identity = b.convert(b.equal(row, column), e.result_type().element);
   e.result(solve_with_factor(b, e.operand(0), upper, identity));
@@ -236,7 +277,7 @@ at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("cholesky", TORCH_FN(cholesky));
-  m.impl("linalg_cholesky_ex", TORCH_FN(linalg_cholesky_ex));
+  m.impl("linalg_cholesky_ex", TORCH_FN(cholesky_ex));
   m.impl("linalg_solve_triangular", TORCH_FN(linalg_solve_triangular));
   m.impl("triangular_solve", TORCH_FN(triangular_solve));
   m.impl("_cholesky_solve_helper", TORCH_FN(cholesky_solve_helper));
