@@ -8,6 +8,7 @@ are asleep then. Results are compared too.
 """
 
 import gc
+import os
 import time
 from collections.abc import Callable
 from statistics import median
@@ -149,6 +150,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.6, help="for each row")
     options = parser.parse_args()
     table.prepare(options)
+    # Threads of OpenMP (ours) and of OpenBLAS (JAX's) that spin after a call slow the other side.
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"
 
     import jax
 

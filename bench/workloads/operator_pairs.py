@@ -347,8 +347,10 @@ def _with_wide_indices(values, indices):
 SORTED = {"arrays": _matrix, "small": (64, 64), "large": (256, 1024)}
 
 SORTS = [
-    Pair("sort", lambda x: x.sort(-1), _sort, **SORTED),
-    Pair("argsort", lambda x: x.argsort(-1), lambda x: jnp.argsort(x, -1), **SORTED),
+    Pair("sort", lambda x: x.sort(dim=-1, stable=True), _sort, **SORTED),
+    Pair(
+        "argsort", lambda x: x.argsort(dim=-1, stable=True), lambda x: jnp.argsort(x, -1), **SORTED
+    ),
     Pair(
         "topk",
         lambda x: x.topk(8),

@@ -92,7 +92,7 @@ void run_tensors(const pjrt::ForeignCall& call, MatrixOrder order, void (*run)(H
   const int64_t rank = rank_by_columns(order, rank_of_first, any_empty);
   HostCall tensors{{}, {}, call.options};
   for (const pjrt::ForeignBuffer& buffer : call.arguments) {
-    tensors.arguments.push_back(tensor_of(buffer, rank));
+    tensors.arguments.push_back(tensor_of(buffer, 0));
   }
   for (const pjrt::ForeignBuffer& buffer : call.results) {
     tensors.results.push_back(tensor_of(buffer, rank));

@@ -15,10 +15,11 @@ struct HostCall {
   std::span<const int64_t> options;
 };
 
-// How the buffers of two and more dimensions lie in memory.
+// How results lie in memory; arguments are row-major, as kernels take any order and a device's
+// programs would transpose in steps of their own.
 enum class MatrixOrder : bool {
   kByRows,
-  kByColumns,  // in the last two of the dimensions, as LAPACK wants them, where there are as many
+  kByColumns,  // in the last two of the dimensions, as LAPACK leaves them, where there are as many
                // dimensions as the first argument has
 };
 

@@ -296,7 +296,7 @@ class StableHloBuilder {
   // `attributes` is text for inside the braces, as `backend_config = ""`.
   Operands custom_call(std::string_view target, OperandList operands, ListRef<Type> results,
                        std::string_view attributes = {});
-  // A call of a function of this process, where calls_host_functions(). Operands and results with
+  // A call of a function of this process, where calls_host_functions(). Results with
   // `rank_by_columns` dimensions (at least 2, or 0 for none) lie column by column in the last two;
   // all else is row-major.
   Operands host_call(const pjrt::ForeignFunction& function, OperandList operands,

@@ -97,7 +97,7 @@ Operands StableHloBuilder::host_call(const pjrt::ForeignFunction& function, Oper
   }
   pjrt::provide(*host_, function);
   Statement s(*this, "\"stablehlo.custom_call\"(", results);
-  const auto layout = [&](const Type& type) {  // minor to major
+  const auto layout = [&](const Type& type, int64_t rank_by_columns) {  // minor to major
     Dimensions order;
     for (int64_t i = type.rank(); i-- > 0;) order.push_back(i);
     if (type.rank() == rank_by_columns && rank_by_columns > 0) std::swap(order[0], order[1]);
@@ -105,19 +105,19 @@ Operands StableHloBuilder::host_call(const pjrt::ForeignFunction& function, Oper
     if (!order.empty()) s.list(order);
     s.text("> : tensor<").number(type.rank()).text("xindex>");
   };
-  const auto layouts = [&](std::string_view name, ListRef<Type> types) {
+  const auto layouts = [&](std::string_view name, ListRef<Type> types, int64_t rank_by_columns) {
     s.text(", ").text(name).text(" = [");
     for (size_t i = 0; i < types.size(); ++i) {
       if (i > 0) s.text(", ");
-      layout(types[i]);
+      layout(types[i], rank_by_columns);
     }
     s.text("]");
   };
   s.operands(operands).text(") {call_target_name = \"").text(function.name);
   s.text("\", api_version = ").number(kFfiVersion).text(" : i32");
   s.text(", backend_config = {options = ").array(options).text("}");
-  layouts("operand_layouts", types_of(operands));
-  layouts("result_layouts", results);
+  layouts("operand_layouts", types_of(operands), 0);
+  layouts("result_layouts", results, rank_by_columns);
   s.text("}").signature(operands);
   return s.end_all();
 }
