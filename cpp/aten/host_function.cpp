@@ -12,6 +12,7 @@
 #include <functional>
 #include <future>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 
 #include "aten/tensor.h"
@@ -97,7 +98,11 @@ void run_tensors(const pjrt::ForeignCall& call, MatrixOrder order, void (*run)(H
   for (const pjrt::ForeignBuffer& buffer : call.results) {
     tensors.results.push_back(tensor_of(buffer, rank));
   }
-  run(tensors);
+  try {
+    run(tensors);
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(error.what_without_backtrace());
+  }
 }
 
 }  // namespace
@@ -108,7 +113,10 @@ void run_on_host_tensors(const pjrt::ForeignCall& call, MatrixOrder order, void 
     count += c10::multiply_integers(buffer.dimensions);
   }
   if (count >= kManyElements) {
-    return large_calls().run([&] { run_tensors(call, order, run); });
+    return large_calls().run([&] {
+      at::init_num_threads();  // as many as torch.set_num_threads last said, to whichever thread
+      run_tensors(call, order, run);
+    });
   }
   const c10::ParallelGuard on_this_thread_alone(true);
   run_tensors(call, order, run);

@@ -40,7 +40,8 @@ class Capture {
     std::string text;  // StableHLO, where it was asked for
   };
 
-  // From now on, until `finish` or the end of its life.
+  // From now on, until `finish` or the end of its life. With text it is for an export, which runs
+  // with stand-ins for arguments: what checks find in these is raised nowhere.
   explicit Capture(Executor& executor, bool with_text = false);
   ~Capture();
   Capture(const Capture&) = delete;

@@ -188,7 +188,10 @@ SharedBufferPtr Executor::execute_within_turn(const Value& wanted) {
     }
     if (!buffer->failure) {
       for (Capture* capture : captures_) capture->checks(buffer->id(), checked);
-      keep_checks(std::move(buffer), std::move(checked));
+      const auto is_export = [](const Capture* capture) { return capture->with_text_; };
+      if (std::ranges::none_of(captures_, is_export)) {
+        keep_checks(std::move(buffer), std::move(checked));
+      }
     }
   }
   RecordingLock lock(recording_mutex());

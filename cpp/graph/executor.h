@@ -40,7 +40,7 @@ class CheckError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The same of a check whose name begins with "linalg.": torch.linalg.LinAlgError.
+// The same of a check whose name begins with "linalg." or "cholesky": torch.linalg.LinAlgError.
 class LinearAlgebraError : public pjrt::Error {
  public:
   using pjrt::Error::Error;

@@ -111,7 +111,8 @@ void Executor::raise_failed_checks() {
       const std::string asked = name.substr(0, colon);
       const std::string problem =
           name.substr(colon + 2) + "; or find the call with torch_pjrt.config.mode = 'debug'";
-      if (asked.starts_with("linalg.")) throw LinearAlgebraError(kCode, asked, problem);
+      if (asked.starts_with("linalg.") || asked.starts_with("cholesky"))
+        throw LinearAlgebraError(kCode, asked, problem);
       throw pjrt::Error(kCode, asked, problem);
     }
     throw CheckError(name +

@@ -155,7 +155,9 @@ torch.testing.assert_close(torch_pjrt.load(folder)(x).cpu(), Model()(x.cpu()), r
 """
 
 
-@pytest.mark.parametrize("function", ["torch.linalg.cholesky_ex(x)[0]", "x.topk(2)[0]"])
+@pytest.mark.parametrize(
+    "function", ["torch.linalg.cholesky_ex(x)[0]", "x.topk(2)[0]", "torch.cholesky_inverse(x)"]
+)
 def test_exported_programs_call_nothing(function):
     output_of(EXPORT.replace("FUNCTION", function))
 
@@ -184,3 +186,57 @@ def test_without_the_extension_the_same_tests_pass():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
+
+
+def test_inverse_by_a_singular_factor_is_an_error_at_the_next_read_and_spoils_nothing_else():
+    compare(torch.cholesky_inverse, L.cholesky(hermitian(3, 3) @ hermitian(3, 3)), tolerance=1e-3)
+    compare_errors(torch.cholesky_inverse, torch.zeros(2, 3, 3), match="singular")
+    other = torch.ones(3, device="xla") + 1
+    torch.cholesky_inverse(torch.zeros(3, 3, device="xla"))
+    with pytest.raises(L.LinAlgError, match=r"cholesky_inverse.*singular"):
+        torch_pjrt.sync()
+    assert other.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("sizes", [(3, 0), (2, 3, 0), (0, 3), (0, 4, 4)])
+def test_factors_of_matrices_without_elements(sizes):
+    a = matrix(*sizes)
+    for function in (L.lu, lambda a: L.lu(a, pivot=False), lambda a: L.lu_factor(a, pivot=False)):
+        compare(function, a)
+    compare(lambda a: torch.lu_unpack(*L.lu_factor(a)), a)
+
+
+def test_autocast_rounds_no_product_inside_an_operator():
+    def multiplied(a, tau, other):
+        with torch.autocast(a.device.type, dtype=torch.bfloat16):
+            return torch.ormqr(a, tau, other)
+
+    compare(multiplied, *torch.geqrf(matrix(4, 4)), matrix(4, 3), tolerance=1e-5)
+
+
+def test_modes_into_given_tensors():
+    x = torch.randint(0, 3, (4, 9))
+
+    def found(x):
+        values, places = x.new_empty(4), torch.empty(0, dtype=torch.int64, device=x.device)
+        return torch.mode(x, 1, out=(values, places))
+
+    equal(found, x)
+
+
+THREADS = """
+import os, torch, torch_pjrt
+def threads_after(sort):
+    sort()
+    return len(os.listdir("/proc/self/task"))
+x = torch.rand(400, 400, device="xla")
+torch.set_num_threads(1)
+few = threads_after(lambda: x.sort(1)[0].cpu())
+torch.set_num_threads(5)
+print(threads_after(lambda: x.sort(0)[0].cpu()) - few)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
+def test_large_calls_have_as_many_threads_as_was_last_asked_for():
+    assert int(output_of(THREADS)) >= 4

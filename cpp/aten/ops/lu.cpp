@@ -176,7 +176,8 @@ Factors lu_factor_ex(const at::Tensor& self, bool pivot, bool check_errors) {
   TORCH_CHECK(self.dim() >= 2,
               "torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: ",
               self.sizes(), " instead");
-  TORCH_CHECK(pivot, "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
+  TORCH_CHECK(pivot || self.numel() == 0,
+              "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
   const at::Tensor a = check_lapack_dtype(self, op);
   const auto results = Record(op).tensor(a).results({{a.scalar_type(), a.sizes()},
                                                      {at::kInt, batch_with(a, {short_side(a)})},
@@ -228,7 +229,7 @@ Factors linalg_lu(const at::Tensor& self, bool pivot) {
               "linalg.lu: Expected tensor with 2 or more dimensions. Got size: ", self.sizes(),
               " instead");
   const auto [lu, pivots, info] = lu_factor_ex(self, pivot, false);
-  return lu_unpack(lu, pivots, true, true);
+  return lu_unpack(lu, pivots, true, pivot);
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
@@ -242,6 +243,7 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
 Operand swapped_order(Builder& b, Operand pivots, int64_t rows, bool last_to_first) {
   const int64_t batch = pivots.dimension(0), steps = pivots.dimension(1);
   const Type type{ElementType::kS32, {batch, rows}};
+  if (steps == 0) return b.iota(type, 1);
   const auto condition = [&](Builder& b, OperandList state) {
     return Operands{b.less(state[0], steps)};
   };

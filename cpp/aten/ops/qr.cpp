@@ -138,6 +138,8 @@ at::Tensor ormqr(const at::Tensor& a, const at::Tensor& factors, const at::Tenso
               " does not match input dtype ", a.scalar_type());
   at::Tensor q = product(a.narrow(-1, 0, factors.size(-1)), factors, rows_of(a));
   if (transpose) q = q.mH();
+  // One operator of the cpu: what autocast says of products is not said of it.
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   return in_columns(left ? q.matmul(other) : other.matmul(q));
 }
 

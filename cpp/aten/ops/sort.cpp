@@ -1,3 +1,4 @@
+#include <ATen/native/Resize.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -296,6 +297,16 @@ Pair mode(const at::Tensor& self, int64_t dim, bool keepdim) {
       {{self.scalar_type(), sizes}, {at::kLong, sizes}}));
 }
 
+std::tuple<at::Tensor&, at::Tensor&> mode_out(const at::Tensor& self, int64_t dim, bool keepdim,
+                                              at::Tensor& values, at::Tensor& indices) {
+  const auto [found, places] = aten::mode(self, dim, keepdim);
+  at::native::resize_output(values, found.sizes());
+  at::native::resize_output(indices, places.sizes());
+  values.copy_(found);
+  indices.copy_(places);
+  return {values, indices};
+}
+
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("sort.stable", TORCH_FN(sort));
   m.impl("topk", TORCH_FN(topk));
@@ -305,6 +316,7 @@ TORCH_LIBRARY_IMPL(aten, XLA, m) {
   m.impl("nanmedian", TORCH_FN(median<true>));
   m.impl("nanmedian.dim", TORCH_FN(median_dim<true>));
   m.impl("mode", TORCH_FN(mode));
+  m.impl("mode.values", TORCH_FN(mode_out));  // PyTorch's refuses other devices than its own
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <torch/library.h>
 
 #include <limits>
+#include <numeric>
 
+#include "aten/checks.h"
 #include "aten/host_function.h"
 #include "aten/ops/linalg.h"
 #include "aten/ops/matmul.h"
@@ -251,7 +253,11 @@ at::Tensor cholesky_solve_helper(const at::Tensor& self, const at::Tensor& a, bo
 }
 
 void invert_factor_on_host(HostCall& call) {
-  call.results[0].copy_(at::cholesky_inverse(call.arguments[0], /*upper=*/call.options[0]));
+  try {
+    call.results[0].copy_(at::cholesky_inverse(call.arguments[0], /*upper=*/call.options[0]));
+  } catch (const c10::LinAlgError&) {  // said by kSingularFactor
+    call.results[0].fill_(std::numeric_limits<double>::quiet_NaN());
+  }
 }
 
 // attribute: upper
@@ -266,13 +272,27 @@ void emit_cholesky_inverse(Emission& e) {
   e.result(solve_with_factor(b, e.operand(0), upper, identity));
 }
 
+// The whole message; whether a diagonal element is zero.
+constexpr Operator kSingularFactor{
+    "cholesky_inverse: A diagonal element is zero, the inversion could not be completed because "
+    "the "
+    "input matrix is singular",
+    [](Emission& e) {
+      StableHloBuilder& b = e.builder();
+      const Operand x = e.operand(0);
+      const auto [row, column] = places(b, x);
+      Dimensions all(static_cast<size_t>(x.rank()));
+      std::iota(all.begin(), all.end(), 0);
+      e.result(b.reduce(b.bit_and(b.equal(row, column), b.equal(x, 0)), graph::Reducer::kOr, all));
+    }};
+
 at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
   static constexpr Operator op{"aten::cholesky_inverse", emit_cholesky_inverse};
   check_square(self, "cholesky_inverse");
-  return Record(op)
-      .tensor(self.resolve_conj())
-      .attribute(upper)
-      .strided(self.scalar_type(), self.sizes(), column_major(self.sizes()));
+  const at::Tensor a = self.resolve_conj();
+  check_never(kSingularFactor, a);
+  return Record(op).tensor(a).attribute(upper).strided(self.scalar_type(), self.sizes(),
+                                                       column_major(self.sizes()));
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
