@@ -3,18 +3,27 @@
 #include <utility>
 
 namespace torch_pjrt::graph {
+namespace {
+
+thread_local int exports = 0;
+
+}  // namespace
 
 Capture::Capture(Executor& executor, bool with_text)
     : executor_(executor), with_text_(with_text), program_(std::make_unique<Program>()) {
   executor_.add_capture(*this);
   is_active_ = true;
+  if (with_text_) ++exports;
 }
 
 Capture::~Capture() { stop(); }
 
+bool Capture::exports_on_this_thread() noexcept { return exports > 0; }
+
 void Capture::stop() {
   if (!std::exchange(is_active_, false)) return;
   executor_.remove_capture(*this);
+  if (with_text_) --exports;
 }
 
 std::unique_ptr<Capture::Program> Capture::finish() {

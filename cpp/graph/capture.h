@@ -47,6 +47,9 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
+  // Whether this thread made one with text that is not at its end.
+  static bool exports_on_this_thread() noexcept;
+
   // The one program that was launched; without an executable when nothing was. Empty when there
   // were several, when a value was read, or when a launch failed. Throws where its text was asked
   // for and an operator of it can only be written for this device.

@@ -156,10 +156,32 @@ torch.testing.assert_close(torch_pjrt.load(folder)(x).cpu(), Model()(x.cpu()), r
 
 
 @pytest.mark.parametrize(
-    "function", ["torch.linalg.cholesky_ex(x)[0]", "x.topk(2)[0]", "torch.cholesky_inverse(x)"]
+    "function",
+    [
+        "torch.linalg.cholesky_ex(x)[0]",
+        "torch.linalg.cholesky(x)",
+        "torch.linalg.inv(x)",
+        "torch.linalg.solve(x, x[0])",
+        "torch.cholesky_inverse(x)",
+        "x.topk(2)[0]",
+    ],
 )
 def test_exported_programs_call_nothing(function):
     output_of(EXPORT.replace("FUNCTION", function))
+
+
+def test_an_exported_program_checks_its_matrices():
+    program = (
+        EXPORT.replace("FUNCTION", "torch.linalg.inv(x)")
+        + """
+torch_pjrt.load(folder)(torch.zeros_like(x))
+try:
+    torch_pjrt.sync()
+except torch.linalg.LinAlgError as error:
+    print(error)
+"""
+    )
+    assert "linalg.inv: " in output_of(program)
 
 
 def test_what_only_this_process_has_is_not_exported():
