@@ -48,7 +48,7 @@ CopyFigures* objection(const at::Tensor& tensor, at::MemoryFormat format) {
 }
 
 // Others may write the memory: a promise of a copy cannot be kept with it.
-bool is_aliased(const graph::SharedBuffer& buffer) { return buffer.outside_writers.load() != 0; }
+bool is_aliased(const graph::SharedBuffer& buffer) { return buffer.has_outside_writers(); }
 
 // A tensor on `device` over the memory that `tensor` shows in the buffer.
 at::Tensor share(const at::Tensor& tensor, graph::SharedBufferPtr buffer, graph::Executor& executor,

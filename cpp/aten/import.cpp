@@ -48,7 +48,7 @@ graph::Value buffer_of(const at::Tensor& tensor, const transfer::HostSource& sou
   if (!shared || tensor.nbytes() != tensor.storage().nbytes() || !is_row_major(source)) return {};
   const pjrt::Buffer& buffer = (*shared)->buffer;
   if (buffer.on_device_bytes() != tensor.nbytes() || buffer.device() != executor.device() ||
-      (*shared)->outside_writers.load() != 0) {
+      (*shared)->has_outside_writers()) {
     return {};
   }
   transfer::MeasuredTransfer measured(all, tensor.nbytes());

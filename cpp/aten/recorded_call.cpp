@@ -118,7 +118,7 @@ bool RecordedCall::describe_storage(const c10::TensorImpl& tensor, Replay::Argum
   described.has_value = static_cast<bool>(value);
   if (value) {
     if (buffer == 0) return false;
-    described.is_borrowed = value.node->outputs()[value.index].buffer->outside_writers.load() != 0;
+    described.is_borrowed = value.node->outputs()[value.index].buffer->has_outside_writers();
     described.type = value.type();
   }
   const size_t first = place_of(buffers_, buffer);

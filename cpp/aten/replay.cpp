@@ -199,7 +199,7 @@ bool Replay::donations_suit(Call& call, uint64_t visit) const {
     if (!value.node->is_data()) return false;
     const SharedBufferPtr& buffer = buffer_of(i);
     if (!buffer || buffer->failure) return false;
-    if ((buffer->outside_writers.load() != 0) != key.is_borrowed) return false;
+    if (buffer->has_outside_writers() != key.is_borrowed) return false;
     if (!(value.type() == key.type)) return false;
     if (key.same_as != i && buffer.get() != buffer_of(key.same_as).get()) return false;
     if (key.is_kept || (!is_dead && key.written.kind == Source::Kind::kUnchanged)) continue;

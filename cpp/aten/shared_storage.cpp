@@ -65,7 +65,7 @@ void release(void* memory) noexcept {
 bool is_last_reader(const SharedMemory& memory) noexcept {
   const graph::SharedBuffer& buffer = *memory.buffer;
   return !graph::SharedBuffer::leaks() && buffer.reference_count() == 1 && !buffer.is_lent &&
-         buffer.outside_writers.load() == 0 && !buffer.is_read_elsewhere.load() &&
+         !buffer.has_outside_writers() && !buffer.is_read_elsewhere.load() &&
          memory.executor.is_idle();
 }
 

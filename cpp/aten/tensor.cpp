@@ -172,7 +172,7 @@ Value unshared(Value value) {
   {
     graph::RecordingLock lock(graph::recording_mutex());
     const graph::SharedBufferPtr& buffer = value.node->outputs()[value.index].buffer;
-    if (!buffer || buffer->outside_writers.load() == 0) return value;
+    if (!buffer || !buffer->has_outside_writers()) return value;
   }
   const graph::Type type = value.type();
   return {graph::Node::operation(kSnapshot, {&value, 1}, {}, type), 0};

@@ -47,6 +47,7 @@ class SharedBuffer : public base::RefCounted<SharedBuffer> {
   // How many others outside may write the memory at any time, through an explicit alias. Who
   // promises a copy then has to make one.
   std::atomic<int> outside_writers{0};
+  bool has_outside_writers() const noexcept { return outside_writers.load() != 0; }
   // Whether work that no execution waits for, such as a copy to another device, may read the
   // memory after the last reference is gone.
   std::atomic<bool> is_read_elsewhere{false};

@@ -129,7 +129,7 @@ bool is_borrowed(const at::Tensor& tensor) {
   const graph::Value& value = cell.value();
   if (!value || !value.node->is_data()) return false;
   const graph::SharedBufferPtr& buffer = value.node->outputs()[value.index].buffer;
-  return buffer && buffer->outside_writers.load() != 0;
+  return buffer && buffer->has_outside_writers();
 }
 
 // `tensor.to(device)` that is an explicit alias where it can be, and whether it is one.

@@ -150,9 +150,7 @@ at::Tensor backward(const Operator& op, const at::Tensor& grad, const at::Tensor
   Record record(op);
   record.tensor(grad).tensor(indices);
   p.add_to(record);
-  const auto strides = pooled_strides(self, self.sizes());
-  if (strides) return record.strided(self.scalar_type(), self.sizes(), *strides);
-  return record.result(self.scalar_type(), self.sizes());
+  return pooled_result(record, self, self.sizes());
 }
 
 std::tuple<at::Tensor, at::Tensor> max_pool2d_with_indices(

@@ -67,9 +67,7 @@ at::Tensor resized(const Operator& op, Interpolation kind, int64_t rank, const a
   for (int64_t i = 0; i < rank; ++i) {
     record.attribute(scales[static_cast<size_t>(i)].value_or(0.0));
   }
-  const auto strides = pooled_strides(operand, sizes);
-  if (strides) return record.strided(operand.scalar_type(), sizes, *strides);
-  return record.result(operand.scalar_type(), sizes);
+  return pooled_result(record, operand, sizes);
 }
 
 at::Tensor resize(const Operator& op, Interpolation kind, int64_t rank, const at::Tensor& self,
