@@ -1,6 +1,5 @@
 #include "pjrt/foreign_function.h"
 
-#include <array>
 #include <exception>
 #include <mutex>
 #include <set>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "pjrt/call.h"
+#include "pjrt/extension.h"
 #include "pjrt/foreign_function_abi.h"
 
 namespace torch_pjrt::pjrt {
@@ -78,10 +78,8 @@ void* error_of(const TorchPjrt_FfiApi& api, const char* message) noexcept {
 }
 
 const TorchPjrt_PjrtFfiExtension* extension_of(const Client& client) {
-  const PJRT_Extension_Base* base = client.plugin().extension(PJRT_Extension_Type_FFI);
-  if (!base || base->struct_size < sizeof(TorchPjrt_PjrtFfiExtension)) return nullptr;
-  const auto* extension = reinterpret_cast<const TorchPjrt_PjrtFfiExtension*>(base);
-  return extension->register_handler ? extension : nullptr;
+  return extension_with(client, PJRT_Extension_Type_FFI,
+                        &TorchPjrt_PjrtFfiExtension::register_handler);
 }
 
 }  // namespace

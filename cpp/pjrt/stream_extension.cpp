@@ -1,29 +1,14 @@
 #include "pjrt/stream_extension.h"
 
 #include "pjrt/call.h"
+#include "pjrt/extension.h"
 #include "pjrt/stream_extension_abi.h"
 
 namespace torch_pjrt::pjrt {
-namespace {
-
-// The plugin's extension if it reaches as far as `entry` and fills it.
-template <typename Function>
-const TorchPjrt_StreamExtension* extension_with(const Client& client,
-                                                Function* TorchPjrt_StreamExtension::* entry) {
-  const PJRT_Extension_Base* base = client.plugin().extension(PJRT_Extension_Type_Stream);
-  if (!base) return nullptr;
-  const auto* extension = reinterpret_cast<const TorchPjrt_StreamExtension*>(base);
-  const auto offset = reinterpret_cast<const char*>(&(extension->*entry)) -
-                      reinterpret_cast<const char*>(extension);
-  const bool has = static_cast<size_t>(offset) + sizeof(Function*) <= base->struct_size &&
-                   extension->*entry != nullptr;
-  return has ? extension : nullptr;
-}
-
-}  // namespace
 
 std::optional<intptr_t> stream_for_ready_events(const Client& client, Device device) {
-  const auto* extension = extension_with(client, &TorchPjrt_StreamExtension::get_stream);
+  const auto* extension =
+      extension_with(client, PJRT_Extension_Type_Stream, &TorchPjrt_StreamExtension::get_stream);
   if (!extension) return std::nullopt;
   TorchPjrt_StreamForReadyEvents_Args args{};
   args.struct_size = sizeof args;
@@ -33,7 +18,8 @@ std::optional<intptr_t> stream_for_ready_events(const Client& client, Device dev
 }
 
 bool wait_on_stream(const Client& client, const Buffer& buffer, intptr_t stream) {
-  const auto* extension = extension_with(client, &TorchPjrt_StreamExtension::wait_stream);
+  const auto* extension =
+      extension_with(client, PJRT_Extension_Type_Stream, &TorchPjrt_StreamExtension::wait_stream);
   if (!extension) return false;
   TorchPjrt_WaitUntilReadyOnStream_Args args{};
   args.struct_size = sizeof args;

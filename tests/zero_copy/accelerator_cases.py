@@ -352,10 +352,10 @@ def imported_by_a_copy_while_it_is_written():
     return torch.equal((written_late(host).to("xla") + 1).cpu(), host + 1)
 
 
-def an_export_is_dropped_while_a_stream_reads_it():
+def an_export_is_dropped_while_a_stream_reads_it(export=lambda x: x.to(NEAR)):
     host = fresh()
     x = host.to("xla") * 1
-    y = x.to(NEAR)
+    y = export(x)
     torch_pjrt.sync()
     simulator.delay(lateness)
     copy = y + 0
@@ -368,6 +368,10 @@ def an_export_is_dropped_while_a_stream_reads_it():
     found = copy.cpu()
     del others
     return torch.equal(found, host)
+
+
+def an_export_by_dlpack_is_dropped_while_a_stream_reads_it():
+    return an_export_is_dropped_while_a_stream_reads_it(torch.from_dlpack)
 
 
 def an_import_is_dropped_while_a_program_reads_it():
@@ -430,24 +434,6 @@ def an_export_by_dlpack_is_written_while_a_program_reads_it():
     y.fill_(-1)
     torch.accelerator.synchronize(NEAR)
     return torch.equal(z.cpu(), host + 1) and (x.cpu() == -1).all().item()
-
-
-def an_export_by_dlpack_is_dropped_while_a_stream_reads_it():
-    host = fresh()
-    x = host.to("xla") * 1
-    y = torch.from_dlpack(x)
-    torch_pjrt.sync()
-    simulator.delay(lateness)
-    copy = y + 0
-    simulator.delay(0)
-    del x, y
-    gc.collect()
-    time.sleep(0.03)
-    others = [torch.full((SMALL,), float(i)).to("xla") * 2 for i in range(40)]
-    torch_pjrt.sync()
-    found = copy.cpu()
-    del others
-    return torch.equal(found, host)
 
 
 def others_take_freed_memory():

@@ -8,7 +8,7 @@
 #include "aten/host_function.h"
 #include "aten/ops/linalg.h"
 
-// LDL factors, as spectra.cpp has its own.
+// LDL factors: PyTorch's own, called by the program or run on the cpu as in spectra.cpp.
 namespace torch_pjrt::aten {
 namespace {
 

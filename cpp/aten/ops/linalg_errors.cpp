@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "aten/any.h"
 #include "aten/checks.h"
 #include "aten/record.h"
 #include "graph/capture.h"
@@ -16,8 +17,7 @@ namespace {
 
 void emit_failed(Emission& e) {
   StableHloBuilder& b = e.builder();
-  const Operand info = e.operand(0);
-  e.result(b.reduce(b.not_equal(info, 0), graph::Reducer::kOr, graph::all_dims(info)));
+  e.result(any(b, b.not_equal(e.operand(0), 0)));
 }
 
 // Named by the whole message; lives as long as the process, as operators do.

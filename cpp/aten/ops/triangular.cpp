@@ -7,8 +7,8 @@
 #include <torch/library.h>
 
 #include <limits>
-#include <numeric>
 
+#include "aten/any.h"
 #include "aten/checks.h"
 #include "aten/host_function.h"
 #include "aten/ops/linalg.h"
@@ -275,15 +275,12 @@ void emit_cholesky_inverse(Emission& e) {
 // The whole message; whether a diagonal element is zero.
 constexpr Operator kSingularFactor{
     "cholesky_inverse: A diagonal element is zero, the inversion could not be completed because "
-    "the "
-    "input matrix is singular",
+    "the input matrix is singular",
     [](Emission& e) {
       StableHloBuilder& b = e.builder();
       const Operand x = e.operand(0);
       const auto [row, column] = places(b, x);
-      Dimensions all(static_cast<size_t>(x.rank()));
-      std::iota(all.begin(), all.end(), 0);
-      e.result(b.reduce(b.bit_and(b.equal(row, column), b.equal(x, 0)), graph::Reducer::kOr, all));
+      e.result(any(b, b.bit_and(b.equal(row, column), b.equal(x, 0))));
     }};
 
 at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
