@@ -23,6 +23,15 @@ def test_distances_of_many_points():
         compare(torch.cdist, x, y, compute_mode=mode, tolerance=1e-4)
 
 
+# Not for p = inf, where what the cpu gives depends on the order of the elements.
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 2.0, 3.0])
+def test_distances_from_nan_are_nan(p):
+    x, y = torch.randn(4, 3), torch.randn(5, 3)
+    x[1, 2], x[2, 0] = float("nan"), float("inf")
+    compare(torch.cdist, x, y, p)
+    compare(torch.pdist, x, p)
+
+
 @pytest.mark.parametrize("sizes", [(0, 3), (4, 0)])
 def test_distances_of_nothing(sizes):
     compare(torch.cdist, torch.zeros(sizes), torch.zeros(2, sizes[1]))

@@ -245,6 +245,12 @@ def test_zeta_of_arguments_that_are_not_positive():
     check(lambda x: torch.polygamma(3, x), q)
 
 
+def test_zeta_and_trigamma_of_infinity():
+    infinite = torch.full((4,), float("inf"))
+    check(torch.special.zeta, infinite, torch.tensor([-2.5, 0.5, 1.0, 2.0]))
+    check(lambda x: torch.polygamma(1, x), infinite)
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.float32, torch.float16])
 def test_dropouts_gradient(dtype):
     gradient, mask = torch.arange(4).to(dtype), torch.tensor([True, False, True, True])

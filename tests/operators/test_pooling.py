@@ -76,6 +76,17 @@ def test_adaptive_pools(output):
     compare(lambda x: F.adaptive_max_pool2d(x, output, return_indices=True), x, backward=True)
 
 
+@pytest.mark.parametrize("special", [float("nan"), float("inf")])
+def test_a_special_value_stays_in_its_windows(special):
+    x = torch.randn(1, 2, 12, 12)
+    x[0, 0, 3, 4] = special
+    compare(lambda x: F.adaptive_avg_pool2d(x, 5), x)
+    plain = torch.randn(1, 2, 12, 12)
+    grad = torch.randn(1, 2, 5, 5)
+    grad[0, 0, 2, 2] = special
+    compare(torch.ops.aten._adaptive_avg_pool2d_backward, grad, plain)
+
+
 def test_adaptive_pools_of_three_dimensions():
     compare(lambda x: torch._adaptive_avg_pool3d(x, (2, 3, 2)), leaf(1, 2, 4, 5, 6), backward=True)
     compare(lambda x: F.adaptive_max_pool3d(x, (2, 3, 2)), leaf(1, 2, 4, 5, 6), backward=True)

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "aten/ops/matmul.h"
 #include "aten/ops/norm.h"
 #include "aten/ops/pooling.h"
+#include "aten/ops/weighted_taps.h"
 #include "graph/held_element.h"
 
 // Pooling to a given output size: window i of a dimension is [i*in/out, ceil((i+1)*in/out)).
@@ -35,25 +35,7 @@ c10::DimVector output_sizes(const char* name, const at::Tensor& self, at::IntArr
   return sizes;
 }
 
-// A [out, in] matrix whose rows average the windows.
-Operand averaging(StableHloBuilder& b, ElementType element, int64_t in, int64_t out) {
-  std::vector<int64_t> starts, ends;
-  for (int64_t o = 0; o < out; ++o) {
-    starts.push_back(at::native::start_index(o, out, in));
-    ends.push_back(at::native::end_index(o, out, in));
-  }
-  const Dimensions sizes{out, in};
-  const auto rows = [&](const std::vector<int64_t>& list) {
-    return b.broadcast_in_dim(b.list(ElementType::kS32, list), sizes, {0});
-  };
-  const Operand start = rows(starts), end = rows(ends);
-  const Operand index = b.iota({ElementType::kS32, sizes}, 1);
-  const Operand inside = b.bit_and(b.greater_equal(index, start), b.less(index, end));
-  const Operand count = b.convert(b.subtract(end, start), element);
-  return b.divide(b.convert(inside, element), count);
-}
-
-// attributes: spatial rank. Each dimension is averaged by itself; where windows tile, cheaply.
+// attributes: spatial rank. Each dimension is averaged by itself.
 template <bool forward>
 void emit_average(Emission& e) {
   StableHloBuilder& b = e.builder();
@@ -62,24 +44,20 @@ void emit_average(Emission& e) {
   const graph::Type& type = e.result_type();
   for (int64_t dim = x.rank() - rank; dim < x.rank(); ++dim) {
     const int64_t from = x.dimension(dim), to = type.dimensions[static_cast<size_t>(dim)];
-    const int64_t in = forward ? from : to, out = forward ? to : from;
-    if (in == out) continue;
-    if (out == 0 || in % out != 0) {
-      x = multiply_dimension(b, x, averaging(b, x.element(), in, out), dim, forward ? 1 : 0);
-      continue;
+    WeightedTaps windows(forward ? from : to, forward ? to : from);
+    if (windows.in == windows.out) continue;
+    std::vector<int64_t> lengths;
+    for (int64_t o = 0; o < windows.out; ++o) {
+      const int64_t start = at::native::start_index(o, windows.out, windows.in);
+      const int64_t end = at::native::end_index(o, windows.out, windows.in);
+      for (int64_t i = start; i < end; ++i) windows.add(o, i);
+      lengths.push_back(end - start);
     }
-    const int64_t window = in / out;
-    Dimensions tiles = x.dimensions(), sizes = x.dimensions(), mapping;
-    sizes[static_cast<size_t>(dim)] = to;
-    tiles[static_cast<size_t>(dim)] = out;
-    tiles.insert(static_cast<size_t>(dim) + 1, window);
-    if (forward) {
-      x = mean(b, b.reshape(x, tiles), {dim + 1});
-    } else {
-      for (int64_t i = 0; i < x.rank(); ++i) mapping.push_back(i <= dim ? i : i + 1);
-      const Operand share = b.divide(x, window);
-      x = b.reshape(b.broadcast_in_dim(share, tiles, mapping), sizes);
-    }
+    const auto shared = [&](Operand sums) {
+      const Operand list = b.convert(b.list(ElementType::kS32, lengths), x.element());
+      return b.divide(sums, b.broadcast_in_dim(list, sums.dimensions(), {dim}));
+    };
+    x = forward ? shared(windows.sum(b, x, dim)) : windows.transposed().sum(b, shared(x), dim);
   }
   e.result(b.convert(x, type.element));
 }

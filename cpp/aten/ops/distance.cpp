@@ -21,9 +21,14 @@ at::Tensor differences(const at::Tensor& x1, const at::Tensor& x2) {
   return x1.unsqueeze(-2) - x2.unsqueeze(-3);
 }
 
+// Over the last dimension. How many differ, where p is 0: of NaN that is NaN, unlike for norms.
+at::Tensor length(const at::Tensor& difference, double p) {
+  if (p == 0) return difference.abs().ceil().clamp_max(1).sum(-1);
+  return at::linalg_vector_norm(difference, p, at::IntArrayRef{-1});
+}
+
 // The derivative of a p-norm `distance` (one dimension less) by each component of its vector.
 at::Tensor slope(const at::Tensor& difference, const at::Tensor& distance, double p) {
-  if (p == 0) return at::zeros_like(difference);
   if (p == 1) return difference.sign();
   const at::Tensor length = distance.unsqueeze(-1), size = difference.abs();
   if (std::isinf(p)) return difference.sign() * size.eq(length);
@@ -51,11 +56,12 @@ at::Tensor cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p,
   const bool many = x1.size(-2) > kManyPoints || x2.size(-2) > kManyPoints;
   const bool empty = x1.numel() == 0 || x2.numel() == 0;
   if (p == 2 && !empty && (mode == 1 || (mode == 0 && many))) return at::_euclidean_dist(x1, x2);
-  return at::linalg_vector_norm(differences(x1, x2), p, at::IntArrayRef{-1});
+  return length(differences(x1, x2), p);
 }
 
 at::Tensor cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const at::Tensor& x2,
                           double p, const at::Tensor& distances) {
+  if (p == 0) return at::zeros_like(x1);
   return (slope(differences(x1, x2), distances, p) * grad.unsqueeze(-1)).sum(-2);
 }
 
@@ -68,11 +74,12 @@ at::Tensor pdist_forward(const at::Tensor& self, double p) {
   TORCH_CHECK(p >= 0, "pdist only supports non-negative p values");
   const at::Tensor pairs = pairs_of(self);
   const at::Tensor difference = self.index_select(0, pairs[0]) - self.index_select(0, pairs[1]);
-  return at::linalg_vector_norm(difference, p, at::IntArrayRef{-1});
+  return length(difference, p);
 }
 
 at::Tensor pdist_backward(const at::Tensor& grad, const at::Tensor& self, double p,
                           const at::Tensor& distances) {
+  if (p == 0) return at::zeros_like(self, at::MemoryFormat::Contiguous);
   const at::Tensor pairs = pairs_of(self);
   const at::Tensor difference = self.index_select(0, pairs[0]) - self.index_select(0, pairs[1]);
   const at::Tensor change = slope(difference, distances, p) * grad.unsqueeze(-1);

@@ -151,7 +151,7 @@ std::vector<Tap> taps_along(Builder& b, Operand coordinate, int64_t size, int64_
 struct Corner {
   Operand row;                       // of all images' elements, flat. [N * P]
   Operand inside;                    // [N, P]
-  Operand weight;                    // 0 outside. [N, P]
+  Operand weight;                    // [N, P]
   std::vector<Operand> derivatives;  // of the weight by each axis's coordinate, first axis first
 };
 
@@ -183,9 +183,9 @@ std::vector<Corner> corners(Builder& b, const graph::Type& input, Operand grid,
       inside = b.bit_and(inside, chosen[axis]->inside);
       weight = how.multiply(b, weight, chosen[axis]->weight);
     }
-    // In 2-D the cpu multiplies what is outside by 0, so that a place which is no number gives NaN.
-    const Operand outside = rank == 2 ? b.multiply(weight, 0) : b.zeros_like(weight);
-    Corner corner{b.flatten(row), inside, b.select(inside, weight, outside), {}};
+    // In 2-D the cpu multiplies 0 from outside by the weight: a place that is no number gives NaN.
+    if (rank > 2) weight = b.select(inside, weight, 0);
+    Corner corner{b.flatten(row), inside, weight, {}};
     for (size_t axis = 0; axis < axes.size(); ++axis) {
       Operand derivative = chosen[axis]->derivative;
       for (size_t other = 0; other < axes.size(); ++other) {
@@ -214,6 +214,11 @@ Operand spread(Builder& b, Operand weight, Operand rows) {
   return b.broadcast_in_dim(b.flatten(weight), rows.dimensions(), {0});
 }
 
+// rows of a corner, 0 where it is outside.
+Operand only_inside(Builder& b, const Corner& corner, Operand rows) {
+  return b.select(spread(b, corner.inside, rows), rows, 0);
+}
+
 Operand wide(Emission& e, size_t i) {
   return e.builder().convert(e.operand(i), compute_type(e.operand(i).element()));
 }
@@ -227,7 +232,7 @@ constexpr Operator kSample{
       const Operand rows = channels_last(b, input);
       Operand sum;
       for (const Corner& corner : corners(b, input.type(), wide(e, 1), how)) {
-        const Operand taken = b.take(rows, corner.row, 0);
+        const Operand taken = only_inside(b, corner, b.take(rows, corner.row, 0));
         const Operand part = how.multiply(b, taken, spread(b, corner.weight, taken));
         sum = sum ? how.add(b, sum, part) : part;
       }
@@ -245,9 +250,11 @@ constexpr Operator kSampleBackward{
       std::vector<Operand> slopes(static_cast<size_t>(input.rank()) - 2);
       for (const Corner& corner : corners(b, input.type(), wide(e, 2), how)) {
         indices.push_back(corner.row);
-        updates.push_back(b.multiply(gradient, spread(b, corner.weight, gradient)));
+        const Operand share = b.multiply(gradient, spread(b, corner.weight, gradient));
+        updates.push_back(only_inside(b, corner, share));
         if (how.interpolation == GridSamplerInterpolation::Nearest) continue;
-        const Operand products = b.multiply(b.take(rows, corner.row, 0), gradient);
+        const Operand taken = only_inside(b, corner, b.take(rows, corner.row, 0));
+        const Operand products = b.multiply(taken, gradient);
         const Operand inner = b.reduce(products, graph::Reducer::kAdd, {1});
         for (size_t axis = 0; axis < slopes.size(); ++axis) {
           const Operand part = b.multiply(inner, b.flatten(corner.derivatives[axis]));

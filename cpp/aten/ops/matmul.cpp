@@ -18,16 +18,6 @@ Operand wide_dot(StableHloBuilder& builder, Operand lhs, Operand rhs,
   return builder.dot_general(lhs, rhs, dimensions, accumulation_type(lhs.element()));
 }
 
-Operand multiply_dimension(StableHloBuilder& builder, Operand x, Operand matrix, int64_t dim,
-                           int64_t contracted) {
-  const Operand product = builder.dot_general(x, matrix, {{}, {}, {dim}, {contracted}});
-  graph::Dimensions order;  // the product's last dimension belongs at `dim`
-  for (int64_t i = 0; i < x.rank(); ++i) {
-    order.push_back(i < dim ? i : i == dim ? x.rank() - 1 : i - 1);
-  }
-  return builder.transpose(product, order);
-}
-
 namespace {
 
 void check_same_dtype(const char* first, const at::Tensor& a, const char* second,

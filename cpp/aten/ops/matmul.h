@@ -11,9 +11,4 @@ graph::ElementType accumulation_type(graph::ElementType element);
 Operand wide_dot(StableHloBuilder& builder, Operand lhs, Operand rhs,
                  const graph::DotDimensions& dimensions);
 
-// x with dimension `dim` contracted with dimension `contracted` of a matrix; the matrix's other
-// dimension takes its place.
-Operand multiply_dimension(StableHloBuilder& builder, Operand x, Operand matrix, int64_t dim,
-                           int64_t contracted);
-
 }  // namespace torch_pjrt::aten

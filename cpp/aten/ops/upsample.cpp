@@ -37,18 +37,18 @@ void emit(Emission& e) {
     const int64_t size = type.dimensions[static_cast<size_t>(dim)];
     const int64_t in = forward ? x.dimension(dim) : size;
     const int64_t out = forward ? size : x.dimension(dim);
-    Resampling resampling(kind, in, out, align_corners,
-                          scale > 0 ? std::optional(scale) : std::nullopt,
-                          x.element() == graph::ElementType::kF64);
+    WeightedTaps taps =
+        resampling(kind, in, out, align_corners, scale > 0 ? std::optional(scale) : std::nullopt,
+                   x.element() == graph::ElementType::kF64);
     if (rounds) {
       // Bytes are rounded after each dimension, and from fixed point, as the cpu does.
       if (in == out) continue;
-      const double unit = std::ldexp(1.0, resampling.quantise());
-      x = b.divide(b.add(resampling.forward(b, x, dim), unit / 2), unit);
+      const double unit = std::ldexp(1.0, quantise(taps));
+      x = b.divide(b.add(taps.sum(b, x, dim), unit / 2), unit);
       x = b.clamp(0, b.floor(x), 255);
       continue;
     }
-    x = forward ? resampling.forward(b, x, dim) : resampling.backward(b, x, dim);
+    x = (forward ? taps : taps.transposed()).sum(b, x, dim);
   }
   e.result(b.convert(x, type.element));
 }

@@ -29,7 +29,11 @@ Operand zeta(StableHloBuilder& b, Operand x, Operand q) {
   result = b.select(b.bit_and(b.less(q, 0), b.bit_not(is_whole(x))), nan, result);
   result = b.select(pole, infinite, result);
   result = b.select(b.less(x, 1), nan, result);
-  return b.select(b.equal(x, 1), infinite, result);
+  result = b.select(b.equal(x, 1), infinite, result);
+  // What is left of the sum for infinite x: its largest term.
+  const Operand largest =
+      b.select(b.greater(q, 1), 0, b.select(b.equal(q, 1), b.ones_like(q), infinite));
+  return b.select(b.bit_and(b.equal(x, infinite), b.equal(q, q)), largest, result);
 }
 
 }  // namespace torch_pjrt::aten
