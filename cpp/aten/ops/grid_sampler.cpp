@@ -255,7 +255,8 @@ constexpr Operator kSampleBackward{
         if (how.interpolation == GridSamplerInterpolation::Nearest) continue;
         const Operand taken = only_inside(b, corner, b.take(rows, corner.row, 0));
         const Operand products = b.multiply(taken, gradient);
-        const Operand inner = b.reduce(products, graph::Reducer::kAdd, {1});
+        Operand inner = b.reduce(products, graph::Reducer::kAdd, {1});
+        if (slopes.size() > 2) inner = b.select(b.flatten(corner.inside), inner, 0);
         for (size_t axis = 0; axis < slopes.size(); ++axis) {
           const Operand part = b.multiply(inner, b.flatten(corner.derivatives[axis]));
           slopes[axis] = slopes[axis] ? b.add(slopes[axis], part) : part;

@@ -30,10 +30,9 @@ Operand zeta(StableHloBuilder& b, Operand x, Operand q) {
   result = b.select(pole, infinite, result);
   result = b.select(b.less(x, 1), nan, result);
   result = b.select(b.equal(x, 1), infinite, result);
-  // What is left of the sum for infinite x: its largest term.
-  const Operand largest =
-      b.select(b.greater(q, 1), 0, b.select(b.equal(q, 1), b.ones_like(q), infinite));
-  return b.select(b.bit_and(b.equal(x, infinite), b.equal(q, q)), largest, result);
+  // Of a sum to the power of infinity its largest term is left; for q > 1 the cpu has NaN.
+  const Operand largest = b.select(b.equal(q, 1), b.ones_like(q), infinite);
+  return b.select(b.bit_and(b.equal(x, infinite), b.less_equal(q, 1)), largest, result);
 }
 
 }  // namespace torch_pjrt::aten
