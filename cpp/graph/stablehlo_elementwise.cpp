@@ -129,7 +129,6 @@ Operand chlo_binary(StableHloBuilder& builder, std::string_view name, const Term
 BINARY(add, "stablehlo.add", kAny)
 BINARY(subtract, "stablehlo.subtract", kArithmetic)
 BINARY(multiply, "stablehlo.multiply", kAny)
-BINARY(divide, "stablehlo.divide", kArithmetic)
 BINARY(remainder, "stablehlo.remainder", kReal)
 BINARY(power, "stablehlo.power", kArithmetic)
 BINARY(maximum, "stablehlo.maximum", kReal | kPredicate)
@@ -138,6 +137,20 @@ BINARY(atan2, "stablehlo.atan2", kInexact)
 BINARY(bit_xor, "stablehlo.xor", kIntegral | kPredicate)
 BINARY(shift_left, "stablehlo.shift_left", kIntegral)
 BINARY(shift_right_logical, "stablehlo.shift_right_logical", kIntegral)
+
+// XLA makes a / b / c into a / (b * c), where b * c may be out of range though no quotient is. It
+// does not look through a rounding to the type itself, which costs nothing.
+Operand StableHloBuilder::divide(Term left, Term right) {
+  auto [a, b] = resolve(*this, "stablehlo.divide", left, right);
+  for (Operand* x : {&a, &b}) {
+    if (!state_->value(x->id).is_quotient) continue;
+    if (x->element() == ElementType::kF32) *x = reduce_precision(*x, 8, 23);
+    if (x->element() == ElementType::kF64) *x = reduce_precision(*x, 11, 52);
+  }
+  const Operand quotient = binary(*this, "stablehlo.divide", a, b, kArithmetic);
+  state_->value(quotient.id).is_quotient = true;
+  return quotient;
+}
 
 UNARY(floor, "stablehlo.floor", kFloating)
 UNARY(ceil, "stablehlo.ceil", kFloating)

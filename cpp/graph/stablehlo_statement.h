@@ -32,6 +32,7 @@ std::string_view operation_name(Reducer reducer);
 struct StableHloBuilder::Value {
   const Type* type = nullptr;
   uint32_t scope = 0;
+  bool is_quotient = false;
 };
 
 // @main, or a region inside it, while it is being written.

@@ -37,6 +37,19 @@ TEST_P(StableHloElementwise, FloatingBinaries) {
   p.run(client());
 }
 
+// Where the divisors' product, which one division would take, is out of range.
+TEST_P(StableHloElementwise, QuotientsAreDividedAsTheyAre) {
+  for (const ElementType element : {kF32, ElementType::kF64}) {
+    TestedProgram p;
+    const double big = element == kF32 ? 1e30 : 1e300, small = 1 / big;
+    const Operand a = p.vector(element, {small, 2}), c = p.vector(element, {small, 4});
+    p.expect(p.b.divide(p.b.divide(a, c), c), {big, 0.125}, "(a / c) / c", big * 1e-6);
+    const Operand d = p.vector(element, {big, 2}), e = p.vector(element, {big, 4});
+    p.expect(p.b.divide(d, p.b.divide(e, e)), {big, 2}, "d / (e / e)", big * 1e-6);
+    p.run(client());
+  }
+}
+
 TEST_P(StableHloElementwise, IntegerBinaries) {
   TestedProgram p;
   const std::vector<double> left{-7, 12, 5, 100, -1}, right{2, 5, -3, 7, 3};
