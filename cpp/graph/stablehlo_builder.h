@@ -308,6 +308,7 @@ class StableHloBuilder {
  private:
   friend class Statement;
   friend struct Operand;
+  enum class Origin : uint8_t;
   struct Value;
   struct Scope;
   struct State;
@@ -315,6 +316,7 @@ class StableHloBuilder {
   Operands branches(std::string_view name, std::string_view what, Operand selector,
                     ListRef<Body> bodies);
   void write_precision(Statement& statement) const;
+  Operand as_computed(Operand x, Origin origin);
 
   std::unique_ptr<State> state_;
   Precision precision_ = Precision::kDefault;

@@ -130,7 +130,6 @@ BINARY(add, "stablehlo.add", kAny)
 BINARY(subtract, "stablehlo.subtract", kArithmetic)
 BINARY(multiply, "stablehlo.multiply", kAny)
 BINARY(remainder, "stablehlo.remainder", kReal)
-BINARY(power, "stablehlo.power", kArithmetic)
 BINARY(maximum, "stablehlo.maximum", kReal | kPredicate)
 BINARY(minimum, "stablehlo.minimum", kReal | kPredicate)
 BINARY(atan2, "stablehlo.atan2", kInexact)
@@ -138,18 +137,26 @@ BINARY(bit_xor, "stablehlo.xor", kIntegral | kPredicate)
 BINARY(shift_left, "stablehlo.shift_left", kIntegral)
 BINARY(shift_right_logical, "stablehlo.shift_right_logical", kIntegral)
 
-// XLA makes a / b / c into a / (b * c), where b * c may be out of range though no quotient is. It
-// does not look through a rounding to the type itself, which costs nothing.
+// XLA makes a / b / c into a / (b * c), where b * c may be out of range though no quotient is, and
+// log(a ^ b) into b * log(a), though a may be negative.
 Operand StableHloBuilder::divide(Term left, Term right) {
   auto [a, b] = resolve(*this, "stablehlo.divide", left, right);
-  for (Operand* x : {&a, &b}) {
-    if (!state_->value(x->id).is_quotient) continue;
-    if (x->element() == ElementType::kF32) *x = reduce_precision(*x, 8, 23);
-    if (x->element() == ElementType::kF64) *x = reduce_precision(*x, 11, 52);
-  }
+  a = as_computed(a, Origin::kQuotient);
+  b = as_computed(b, Origin::kQuotient);
   const Operand quotient = binary(*this, "stablehlo.divide", a, b, kArithmetic);
-  state_->value(quotient.id).is_quotient = true;
+  state_->value(quotient.id).origin = Origin::kQuotient;
   return quotient;
+}
+
+Operand StableHloBuilder::power(Term base, Term exponent) {
+  const Operand power = binary(*this, "stablehlo.power", base, exponent, kArithmetic);
+  state_->value(power.id).origin = Origin::kPower;
+  return power;
+}
+
+Operand StableHloBuilder::log(Operand x) {
+  Statement::check(*this, "stablehlo.log", x);
+  return unary(*this, "stablehlo.log", as_computed(x, Origin::kPower), kInexact);
 }
 
 UNARY(floor, "stablehlo.floor", kFloating)
@@ -162,7 +169,6 @@ UNARY(rsqrt, "stablehlo.rsqrt", kInexact)
 UNARY(cbrt, "stablehlo.cbrt", kFloating)
 UNARY(exponential, "stablehlo.exponential", kInexact)
 UNARY(exponential_minus_one, "stablehlo.exponential_minus_one", kInexact)
-UNARY(log, "stablehlo.log", kInexact)
 UNARY(log_plus_one, "stablehlo.log_plus_one", kInexact)
 UNARY(logistic, "stablehlo.logistic", kInexact)
 UNARY(tanh, "stablehlo.tanh", kInexact)
@@ -460,6 +466,19 @@ Operand StableHloBuilder::bitcast_convert(Operand x, ElementType element) {
   Statement s(*this, kName, type);
   s.text(" ").operand(x).signature({x});
   return s.end();
+}
+
+// A rounding to the type itself, which costs nothing, and which XLA does not look through.
+Operand StableHloBuilder::as_computed(Operand x, Origin origin) {
+  if (state_->value(x.id).origin != origin) return x;
+  if (x.element() == ElementType::kF32) return reduce_precision(x, 8, 23);
+  if (x.element() == ElementType::kF64) return reduce_precision(x, 11, 52);
+  if (!pjrt::is_complex(x.element())) return x;
+  const bool wide = x.element() == ElementType::kC128;
+  const auto rounded = [&](Operand part) {
+    return wide ? reduce_precision(part, 11, 52) : reduce_precision(part, 8, 23);
+  };
+  return complex(rounded(real(x)), rounded(imag(x)));
 }
 
 Operand StableHloBuilder::reduce_precision(Operand x, int exponent_bits, int mantissa_bits) {

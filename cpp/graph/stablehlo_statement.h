@@ -29,10 +29,13 @@ void check_init(std::string_view what, Operand init, Operand x);
 // The operation that a body of this reducer is made of, as "stablehlo.add".
 std::string_view operation_name(Reducer reducer);
 
+// What XLA's simplifier merges with the operation that follows.
+enum class StableHloBuilder::Origin : uint8_t { kAnother, kQuotient, kPower };
+
 struct StableHloBuilder::Value {
   const Type* type = nullptr;
   uint32_t scope = 0;
-  bool is_quotient = false;
+  Origin origin = Origin::kAnother;
 };
 
 // @main, or a region inside it, while it is being written.

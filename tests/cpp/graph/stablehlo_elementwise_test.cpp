@@ -50,6 +50,14 @@ TEST_P(StableHloElementwise, QuotientsAreDividedAsTheyAre) {
   }
 }
 
+TEST_P(StableHloElementwise, LogarithmsOfPowersAreOfTheirValues) {
+  TestedProgram p;
+  const Operand base = p.vector(kF32, {-2, 2, -1, 1e-20}),
+                exponent = p.vector(kF32, {3, 5, .5, -3});
+  p.expect(p.b.log(p.b.power(base, exponent)), {kNan, 5 * std::log(2.0), kNan, kInf}, "log", 1e-6);
+  p.run(client());
+}
+
 TEST_P(StableHloElementwise, IntegerBinaries) {
   TestedProgram p;
   const std::vector<double> left{-7, 12, 5, 100, -1}, right{2, 5, -3, 7, 3};
@@ -219,6 +227,8 @@ TEST_P(StableHloElementwise, ComplexNumbers) {
   check(p.b.conj(z), [](C v) { return std::conj(v); }, "conj");
   check(p.b.multiply(z, z), [](C v) { return v * v; }, "multiply");
   check(p.b.divide(z, C(0, 2)), [](C v) { return v / C(0, 2); }, "divide by a complex number");
+  const Operand large = p.b.multiply(z, 1e200);
+  check(p.b.divide(p.b.divide(large, large), z), [](C v) { return 1.0 / v; }, "divide twice");
   check(p.b.exponential(z), [](C v) { return std::exp(v); }, "exponential");
   check(p.b.log(z), [](C v) { return std::log(v); }, "log");
   check(p.b.sqrt(z), [](C v) { return std::sqrt(v); }, "sqrt");
