@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import torch_pjrt  # noqa: F401
+import torch_pjrt
 from chaos_support import LIBRARY, environment
 from subprocess_support import output_of
 
@@ -276,6 +276,37 @@ def test_out_of_another_dtype():
         torch.mm(x, x, out=wide)
     result = torch.mm(x.to("xla"), x.to("xla"), out=wide.to("xla"))
     assert result.cpu().equal(torch.full_like(wide, 2))
+
+
+@limit("a product, then a sum")
+def test_products_that_are_summed():
+    x = torch.tensor([1 + 2**-12, 1e30])
+    product = x * x
+    assert torch.equal((x * x - product).nan_to_num(7.0), torch.tensor([0.0, 7.0]))
+    x, product = x.to("xla"), product.to("xla")
+    assert torch.equal((x * x - product).cpu(), torch.tensor([2**-24, -torch.inf]))
+    torch_pjrt.config.mode = "eager"
+    try:
+        assert torch.equal((x * x - product).nan_to_num(7.0).cpu(), torch.tensor([0.0, 7.0]))
+    finally:
+        torch_pjrt.config.mode = "lazy"
+
+
+@limit("std and var far from 1")
+def test_deviations_far_from_one():
+    x = torch.tensor([-1.0, 1.0, 0.0])
+    for scale, result in ((1e30, torch.inf), (1e-30, 0.0)):
+        assert (x * scale).to("xla").std().item() == result
+        assert (x * scale).to("xla").double().std().item() == pytest.approx(scale)
+
+
+@limit("NaN in the weight of a transposed convolution")
+def test_weights_of_transposed_convolutions():
+    x, weight = torch.ones(1, 4, 5), torch.ones(4, 8, 3)
+    weight[2, 0, 0] = torch.nan
+    results = [F.conv_transpose1d(x.to(d), weight.to(d)).cpu() for d in ("cpu", "xla")]
+    spread = [int(result.isnan().sum()) for result in results]
+    assert spread[0] < spread[1]
 
 
 def test_every_row_of_the_page_is_tested():
