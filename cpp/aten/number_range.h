@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
 
@@ -9,5 +10,8 @@ namespace torch_pjrt::aten {
 // integer may wrap into an unsigned dtype), and be real if the dtype is. XLA's own conversion keeps
 // to the nearest value or takes the low bits, and says nothing.
 void check_fits(const c10::Scalar& value, c10::ScalarType dtype);
+
+// The same of an xla tensor of one element, whose error comes at the next read or sync.
+void check_element_fits(const at::Tensor& value, c10::ScalarType dtype);
 
 }  // namespace torch_pjrt::aten

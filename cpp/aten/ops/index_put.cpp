@@ -3,6 +3,7 @@
 #include <ATen/ops/index.h>
 #include <torch/library.h>
 
+#include "aten/number_range.h"
 #include "aten/ops/indexing.h"
 
 // Advanced indexing: writing self[indices].
@@ -96,9 +97,31 @@ void put_through_repeats(const at::Tensor& self,
   once.copy_(flat.view(once.sizes()));
 }
 
+bool is_one_mask(const c10::List<std::optional<at::Tensor>>& indices) {
+  int64_t masks = 0, others = 0;
+  for (const std::optional<at::Tensor>& index : indices) {
+    if (!index || !index->defined()) continue;
+    const bool is_mask = index->scalar_type() == at::kBool || index->scalar_type() == at::kByte;
+    ++(is_mask ? masks : others);
+  }
+  return masks == 1 && others == 0;
+}
+
+// One value for what a mask selects may have any dtype, as for masked_fill.
+at::Tensor fitted(const at::Tensor& value, const at::Tensor& self) {
+  if (value.device().is_cpu()) {
+    check_fits(value.item(), self.scalar_type());
+  } else {
+    check_element_fits(value, self.scalar_type());
+  }
+  return value.reshape({}).to(self.options());
+}
+
 at::Tensor& index_put_impl_(at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices,
-                            const at::Tensor& values, bool accumulate, bool unsafe) {
+                            const at::Tensor& given, bool accumulate, bool unsafe) {
   (void)unsafe;
+  const bool fills = !accumulate && given.numel() == 1 && is_one_mask(indices);
+  const at::Tensor values = fills ? fitted(given, self) : given;
   TORCH_CHECK_INDEX(static_cast<int64_t>(indices.size()) <= self.dim(),
                     "too many indices for tensor of dimension ", self.dim(), " (got ",
                     indices.size(), ")");

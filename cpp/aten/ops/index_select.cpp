@@ -155,6 +155,7 @@ at::Tensor& index_fill_tensor(at::Tensor& self, int64_t dim, const at::Tensor& i
   TORCH_CHECK(value.dim() == 0, "Only supports 0-dimension value tensor, but got tensor with ",
               value.dim(), " dimensions.");
   if (value.device().is_cpu()) return index_fill_scalar(self, dim, index, value.item());
+  check_element_fits(value, self.scalar_type());
   return index_fill(self, dim, index, [&](Record& record) { record.tensor(value); });
 }
 

@@ -71,6 +71,7 @@ at::Tensor& masked_fill_scalar_(at::Tensor& self, const at::Tensor& mask, const 
 at::Tensor& masked_fill_tensor_(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
   check_value(value);
   if (value.device().is_cpu()) return masked_fill_scalar_(self, mask, value.item());
+  check_element_fits(value, self.scalar_type());
   check_expands(self, mask);
   if (repeats_elements(self)) {
     check_mask("masked_fill_", mask);
@@ -94,6 +95,7 @@ at::Tensor masked_fill_tensor(const at::Tensor& self, const at::Tensor& mask,
                               const at::Tensor& value) {
   check_value(value);
   if (value.device().is_cpu()) return masked_fill_scalar(self, mask, value.item());
+  check_element_fits(value, self.scalar_type());
   return fill_record(self, mask)
       .tensor(value)
       .result(self.scalar_type(), broadcast_sizes(self, mask));
