@@ -45,12 +45,12 @@ void emit_average(Emission& e) {
   for (int64_t dim = x.rank() - rank; dim < x.rank(); ++dim) {
     const int64_t from = x.dimension(dim), to = type.dimensions[static_cast<size_t>(dim)];
     WeightedTaps windows(forward ? from : to, forward ? to : from);
-    if (windows.in == windows.out) continue;
+    if (from == to) continue;
     std::vector<int64_t> lengths;
-    for (int64_t o = 0; o < windows.out; ++o) {
-      const int64_t start = at::native::start_index(o, windows.out, windows.in);
-      const int64_t end = at::native::end_index(o, windows.out, windows.in);
-      for (int64_t i = start; i < end; ++i) windows.add(o, i);
+    for (int64_t o = 0; o < windows.out(); ++o) {
+      const int64_t start = at::native::start_index(o, windows.out(), windows.in);
+      const int64_t end = at::native::end_index(o, windows.out(), windows.in);
+      for (int64_t i = start; i < end; ++i) windows.of(o).push_back({i});
       lengths.push_back(end - start);
     }
     const auto shared = [&](Operand sums) {

@@ -29,37 +29,28 @@ WeightedTaps interpolated(Interpolation kind, int64_t in, int64_t out, bool alig
                           std::optional<double> scale) {
   using namespace at::native;
   WeightedTaps result(in, out);
-  auto& index = result.index;
-  auto& weight = result.weight;
-  const size_t taps = kind == Interpolation::kLinear ? 2 : kind == Interpolation::kCubic ? 4 : 1;
-  index.resize(taps);
-  if (taps > 1) weight.resize(taps);
   const auto nearest_scale = compute_scales_value<float>(scale, in, out);
   const Real ratio = area_pixel_compute_scale<Real>(in, out, align_corners, scale);
   for (int64_t o = 0; o < out; ++o) {
+    WeightedTaps::Taps& taps = result.of(o);
     if (kind == Interpolation::kNearest) {
-      index[0].push_back(nearest_neighbor_compute_source_index(nearest_scale, o, in));
+      taps.push_back({nearest_neighbor_compute_source_index(nearest_scale, o, in)});
     } else if (kind == Interpolation::kNearestExact) {
-      index[0].push_back(nearest_neighbor_exact_compute_source_index(nearest_scale, o, in));
+      taps.push_back({nearest_neighbor_exact_compute_source_index(nearest_scale, o, in)});
     } else if (kind == Interpolation::kLinear) {
       int64_t first, second;
       Real first_weight, second_weight;
       compute_source_index_and_lambda(first, second, first_weight, second_weight, ratio, o, in, out,
                                       align_corners);
-      index[0].push_back(first);
-      index[1].push_back(second);
-      weight[0].push_back(first_weight);
-      weight[1].push_back(second_weight);
+      taps = {{first, first_weight}, {second, second_weight}};
     } else {
       const Real place = area_pixel_compute_source_index<Real>(ratio, o, align_corners, true);
       int64_t start;
       Real fraction, coefficients[4];
       guard_index_and_lambda(place, in, start, fraction);
       get_cubic_upsample_coefficients<Real>(coefficients, fraction);
-      for (size_t t = 0; t < 4; ++t) {
-        const int64_t i = start - 1 + static_cast<int64_t>(t);
-        index[t].push_back(std::clamp<int64_t>(i, 0, in - 1));
-        weight[t].push_back(coefficients[t]);
+      for (int64_t t = 0; t < 4; ++t) {
+        taps.push_back({std::clamp<int64_t>(start - 1 + t, 0, in - 1), coefficients[t]});
       }
     }
   }
@@ -88,7 +79,7 @@ WeightedTaps antialiased(Interpolation kind, int64_t in, int64_t out, bool align
     }
     for (size_t t = 0; t < weights.size(); ++t) {
       const Real share = total != 0 ? weights[t] / total : weights[t];
-      result.add(o, start + static_cast<int64_t>(t), share);
+      result.of(o).push_back({start + static_cast<int64_t>(t), share});
     }
   }
   return result;
@@ -106,25 +97,20 @@ WeightedTaps resampling(Interpolation kind, int64_t in, int64_t out, bool align_
                    : interpolated<float>(kind, in, out, align_corners, scale);
 }
 
-int quantise(WeightedTaps& taps) {
-  // Taps that an end of the dimension has pushed onto one element are one tap, rounded once.
-  for (size_t o = 0; o < static_cast<size_t>(taps.out); ++o) {
-    for (size_t t = 1; t < taps.index.size(); ++t) {
-      for (size_t earlier = 0; earlier < t; ++earlier) {
-        if (taps.index[earlier][o] != taps.index[t][o]) continue;
-        taps.weight[earlier][o] += std::exchange(taps.weight[t][o], 0.0);
-        break;
-      }
-    }
-  }
+int quantise(WeightedTaps& weighted) {
   double most = 0;
-  for (const auto& tap : taps.weight) {
-    for (double w : tap) most = std::max(most, w);
+  for (WeightedTaps::Taps& taps : weighted.outputs) {
+    // Taps that an end of the dimension has pushed onto one element are one tap, rounded once.
+    for (size_t t = 1; t < taps.size(); ++t) {
+      const auto same = std::ranges::find(taps, taps[t].index, &WeightedTaps::Tap::index);
+      if (&*same != &taps[t]) same->weight += std::exchange(taps[t].weight, 0.0);
+    }
+    for (const WeightedTaps::Tap& tap : taps) most = std::max(most, tap.weight);
   }
   int bits = 0;
   while (bits < 22 && static_cast<int64_t>(0.5 + most * (1 << (bits + 1))) < (1 << 15)) ++bits;
-  for (auto& tap : taps.weight) {
-    for (double& w : tap) w = std::trunc(w * (1 << bits) + (w < 0 ? -0.5 : 0.5));
+  for (WeightedTaps::Taps& taps : weighted.outputs) {
+    for (auto& [_, w] : taps) w = std::trunc(w * (1 << bits) + (w < 0 ? -0.5 : 0.5));
   }
   return bits;
 }

@@ -23,6 +23,6 @@ WeightedTaps resampling(Interpolation kind, int64_t in, int64_t out, bool align_
 
 // Makes the weights whole numbers, as the cpu has them for bytes; returns how many bits they are
 // shifted by.
-int quantise(WeightedTaps& taps);
+int quantise(WeightedTaps& weighted);
 
 }  // namespace torch_pjrt::aten
