@@ -26,6 +26,13 @@ def init() -> None:
 _lazy_init = init
 
 
+def __getattr__(name: str) -> bool:
+    # torch.utils.checkpoint keeps the random state of devices only whose module has this.
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _is_in_bad_fork() -> bool:
     return _C.is_forked()
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 
 def draw():
@@ -50,3 +51,17 @@ def test_generator_of_ones_own():
     assert torch.equal(torch.randn(4, device="xla", generator=generator).cpu(), first)
     with pytest.raises(RuntimeError, match="generator"):
         torch.randn(4, device="xla", generator=torch.Generator())
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoint_draws_again_what_it_drew(reentrant):
+    masks = []
+
+    def block(x):
+        masks.append(torch.rand_like(x))
+        return masks[-1] * x
+
+    x = torch.ones(5, device="xla", requires_grad=True)
+    checkpoint(block, x, use_reentrant=reentrant).sum().backward()
+    torch.testing.assert_close(masks[1].cpu(), masks[0].cpu())
+    torch.testing.assert_close(x.grad.cpu(), masks[0].cpu())
