@@ -2,6 +2,8 @@
 
 #include <ATen/ExpandUtils.h>
 
+#include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace torch_pjrt::aten {
@@ -12,7 +14,7 @@ c10::DimVector dense_strides(at::IntArrayRef sizes, const c10::DimVector& fastes
   int64_t next = 1;
   for (int64_t d : fastest_first) {
     strides[d] = next;
-    next *= std::max<int64_t>(sizes[d], 1);
+    next *= sizes[d];  // 0 beyond an empty dimension
   }
   return strides;
 }
@@ -30,26 +32,29 @@ bool has_default_strides(at::IntArrayRef sizes, at::IntArrayRef strides) {
 
 std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tensors,
                                                   at::IntArrayRef sizes) {
-  bool all_contiguous = true, all_default = true, same_dense = true, has_number = false;
+  bool all_contiguous = true, all_default = true, same_dense = true, same_sizes = true;
   const at::Tensor* first = nullptr;
   c10::SmallVector<c10::DimVector, 4> strides;
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.defined()) continue;
     if (tensor.dim() == 0 || !tensor.device().is_xla()) {
-      has_number = has_number || !sizes.empty();
+      same_sizes = same_sizes && sizes.empty();
       continue;
     }
     const bool full = tensor.sizes() == sizes;
     all_contiguous = all_contiguous && tensor.is_contiguous();
     all_default = all_default && has_default_strides(tensor.sizes(), tensor.strides());
-    same_dense = same_dense && full && tensor.is_non_overlapping_and_dense() &&
+    same_sizes = same_sizes && full;
+    same_dense = same_dense && tensor.is_non_overlapping_and_dense() &&
                  (!first || first->strides() == tensor.strides());
     if (!first) first = &tensor;
   }
-  // PyTorch takes its short cuts only when all operands have the same sizes: beside a number the
-  // strides of dimensions of one element count, too.
-  if ((has_number ? all_default : all_contiguous) || !first) return std::nullopt;
-  if (same_dense && !has_number) return c10::DimVector(first->strides());
+  if (!first) return std::nullopt;
+  // PyTorch takes its short cuts only when all operands have the same sizes: else the strides of
+  // dimensions of one element count, too.
+  if (same_sizes && all_contiguous) return std::nullopt;
+  if (same_sizes && same_dense) return c10::DimVector(first->strides());
+  if (all_default && c10::multiply_integers(sizes) != 0) return std::nullopt;
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.defined() || tensor.dim() == 0 || !tensor.device().is_xla()) continue;
     strides.push_back(
@@ -78,9 +83,8 @@ std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tenso
       }
     }
   }
-  c10::DimVector result = dense_strides(sizes, fastest_first);
-  if (has_default_strides(sizes, result)) return std::nullopt;
-  return result;
+  if (std::ranges::is_sorted(fastest_first, std::greater())) return std::nullopt;
+  return dense_strides(sizes, fastest_first);
 }
 
 std::optional<c10::DimVector> preserved_strides(const at::Tensor& tensor) {

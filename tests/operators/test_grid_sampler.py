@@ -84,3 +84,40 @@ def test_short_floats_round_after_each_step(rank, mode, align):
         compare(
             lambda x, g: F.grid_sample(x, g, mode, "border", align), image, grid, tolerance=bound
         )
+
+
+@pytest.mark.parametrize("special", [float("nan"), float("inf")])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_grid_sample_leaves_out_special_values_that_it_does_not_touch(mode, padding, special):
+    x = torch.randn(1, 2, 5, 6)
+    x[:, :, 0, 0] = special  # which places outside are clipped to
+    grid = torch.tensor([[[[0.1, 0.3], [3.0, -2.0], [-1.2, 0.5], [0.9, 1.4]]]])
+    grad = torch.ones(1, 2, 1, 4)
+
+    def gradients(x, grid, grad):
+        leaves = (x.nan_to_num(posinf=1).requires_grad_(), grid.clone().requires_grad_())
+        y = F.grid_sample(*leaves, mode=mode, padding_mode=padding, align_corners=False)
+        return torch.autograd.grad(y, leaves, grad)
+
+    def sample(x, grid):
+        return F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=False)
+
+    compare(sample, x, grid, tolerance=1e-4)
+    grad[..., 1] = float("nan")
+    compare(gradients, x, grid, grad, tolerance=1e-4)
+
+
+def test_grid_sample_of_volumes_leaves_out_special_values_outside():
+    x = torch.randn(1, 2, 3, 4, 5)
+    grid = torch.tensor([[[[[0.1, 0.3, 0.2], [3.0, -2.0, 0.1], [-1.2, 0.5, 2.0]]]]])
+    grad = torch.ones(1, 2, 1, 1, 3)
+    grad[..., 1] = float("nan")
+
+    def gradients(x, grid, grad):
+        leaves = (x.clone().requires_grad_(), grid.clone().requires_grad_())
+        return torch.autograd.grad(F.grid_sample(*leaves, align_corners=False), leaves, grad)
+
+    compare(gradients, x, grid, grad)
+    x[:, :, 0, 0, 0] = float("nan")
+    compare(lambda x, grid: F.grid_sample(x, grid, align_corners=False), x, grid)

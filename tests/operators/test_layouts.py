@@ -17,6 +17,23 @@ def test_dimensions_of_one_element():
         compare(lambda x: (x * torch.tensor(2.0), x.transpose(0, 1).clone()), x)
 
 
+def test_dimensions_of_one_element_that_others_spread():
+    a = torch.arange(10.0).as_strided((5, 1, 2), (2, 1, 1))
+    b = torch.arange(2.0).as_strided((1, 1, 2), (2, 1, 1))
+    compare(lambda a, b: (a + b, torch.maximum(a, b), a < b, torch.where(a > b, a, b)), a, b)
+    compare(lambda a: (a + 1, a * torch.tensor(2), a.neg()), a)
+
+
+@pytest.mark.parametrize(
+    "sizes", [((0, 1), (1, 0)), ((2, 0), (1, 0)), ((3, 1, 0), (1,)), ((2, 0, 3), (2, 1, 1))]
+)
+def test_empty_results(sizes):
+    a, b = map(torch.zeros, sizes)
+    compare(lambda a, b: (a + b, torch.maximum(a, b), a == b, a + 1, -a), a, b)
+    a, b = a.transpose(0, -1), b.transpose(0, -1)
+    compare(lambda a, b: (a + b, torch.maximum(a, b), a == b, a + 1, -a), a, b)
+
+
 @pytest.mark.parametrize("gap", [1, 2])
 def test_tensors_like_another_and_sorted_ones_keep_the_order_of_dimensions(gap):
     base = torch.randn(4, 3 * gap, 2 * gap)[:, ::gap, ::gap]

@@ -111,7 +111,7 @@ at::Tensor& fill_tensor(at::Tensor& self, const at::Tensor& value) {
   TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ",
               value.dim(), " dimensions.");
   if (value.device().is_cpu()) return fill_scalar(self, value.item());
-  return self.copy_(value);
+  return self.copy_(self.is_alias_of(value) ? value.clone() : value);
 }
 
 // PyTorch's zero of gradients that are not computed: it knows the tensor by its key, and makes an
