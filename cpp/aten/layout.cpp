@@ -19,6 +19,8 @@ c10::DimVector dense_strides(at::IntArrayRef sizes, const c10::DimVector& fastes
   return strides;
 }
 
+}  // namespace
+
 bool has_default_strides(at::IntArrayRef sizes, at::IntArrayRef strides) {
   int64_t expected = 1;
   for (size_t d = sizes.size(); d-- > 0;) {
@@ -27,8 +29,6 @@ bool has_default_strides(at::IntArrayRef sizes, at::IntArrayRef strides) {
   }
   return true;
 }
-
-}  // namespace
 
 std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tensors,
                                                   at::IntArrayRef sizes) {

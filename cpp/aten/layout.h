@@ -12,6 +12,9 @@ inline std::span<const int64_t> span_of(at::IntArrayRef values) {
   return {values.data(), values.size()};
 }
 
+// Whether they are those of a new tensor; those of dimensions of one element count, too.
+bool has_default_strides(at::IntArrayRef sizes, at::IntArrayRef strides);
+
 // The strides that PyTorch gives the output of an elementwise operator on these tensors (the
 // permutation rule of TensorIterator); empty when they are contiguous, the common case.
 // Undefined, 0-dim and cpu tensors do not take part.

@@ -25,6 +25,21 @@ def test_dimensions_of_one_element_that_others_spread():
 
 
 @pytest.mark.parametrize(
+    "sizes, strides",
+    [
+        ((1, 1, 2), (7, 1, 1)),
+        ((2, 3, 1, 2), (6, 2, 5, 1)),
+        ((5, 5, 1), (5, 1, 5)),
+        ((1, 3, 1), (3, 1, 3)),
+    ],
+)
+def test_indexed_dimensions_of_one_element(sizes, strides):
+    x = torch.arange(60.0).as_strided(sizes, strides)
+    index = torch.tensor([0, 0])
+    compare(lambda x, i: (x[i], x[:, :, i[:1] * 0], x[i, None], x[:, i]), x, index)
+
+
+@pytest.mark.parametrize(
     "sizes", [((0, 1), (1, 0)), ((2, 0), (1, 0)), ((3, 1, 0), (1,)), ((2, 0, 3), (2, 1, 1))]
 )
 def test_empty_results(sizes):

@@ -25,9 +25,11 @@ constexpr Operator kIndex{"aten::index", [](Emission& e) {
 
 // CPU walks self and the indices as one elementwise loop, and that loop orders the result.
 std::optional<c10::DimVector> index_strides(const at::Tensor& self, const IndexPlan& plan) {
-  bool contiguous = self.is_contiguous();
-  for (const at::Tensor& index : plan.indices) contiguous = contiguous && index.is_contiguous();
-  if (contiguous) return std::nullopt;
+  bool is_default = has_default_strides(self.sizes(), self.strides());
+  for (const at::Tensor& index : plan.indices) {
+    is_default = is_default && has_default_strides(index.sizes(), index.strides());
+  }
+  if (is_default) return std::nullopt;
   const size_t rank = plan.index_sizes.size();
   c10::DimVector strides, trailing;
   for (int64_t d = 0; d < self.dim(); ++d) {
