@@ -19,6 +19,17 @@ c10::DimVector dense_strides(at::IntArrayRef sizes, const c10::DimVector& fastes
   return strides;
 }
 
+// As TensorIterator walks a tensor that is broadcast: 0 along what it lacks or repeats.
+c10::DimVector walking_strides(const at::Tensor& tensor, at::IntArrayRef sizes) {
+  c10::DimVector strides(sizes.size(), 0);
+  const size_t missing = sizes.size() - static_cast<size_t>(tensor.dim());
+  for (size_t d = missing; d < sizes.size(); ++d) {
+    const auto own = static_cast<int64_t>(d - missing);
+    if (tensor.size(own) == sizes[d]) strides[d] = tensor.stride(own);
+  }
+  return strides;
+}
+
 }  // namespace
 
 bool has_default_strides(at::IntArrayRef sizes, at::IntArrayRef strides) {
@@ -57,8 +68,7 @@ std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tenso
   if (all_default && c10::multiply_integers(sizes) != 0) return std::nullopt;
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.defined() || tensor.dim() == 0 || !tensor.device().is_xla()) continue;
-    strides.push_back(
-        at::inferExpandGeometry_dimvector(tensor.sizes(), tensor.strides(), sizes).strides);
+    strides.push_back(walking_strides(tensor, sizes));
   }
   // 1: dimension a belongs outside of b; -1: inside; 0: the operands do not tell.
   auto order = [&](int64_t a, int64_t b) {

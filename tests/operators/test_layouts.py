@@ -22,6 +22,9 @@ def test_dimensions_of_one_element_that_others_spread():
     b = torch.arange(2.0).as_strided((1, 1, 2), (2, 1, 1))
     compare(lambda a, b: (a + b, torch.maximum(a, b), a < b, torch.where(a > b, a, b)), a, b)
     compare(lambda a: (a + 1, a * torch.tensor(2), a.neg()), a)
+    few, row = torch.arange(3.0), torch.arange(3.0).as_strided((1, 3), (1, 1))
+    compare(lambda a, b: (a - b, b - a, b - a.view(1, 1, 3)), few, row)
+    compare(lambda a, b: (a * b, torch.maximum(b, a)), torch.ones(1, 1, 1), torch.ones(2, 2))
 
 
 @pytest.mark.parametrize(
