@@ -1,6 +1,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_conj_copy_native.h>
 #include <ATen/ops/_neg_view_copy_native.h>
+#include <ATen/ops/_propagate_xla_data_native.h>
 #include <ATen/ops/_reshape_alias_copy_native.h>
 #include <ATen/ops/_trilinear_native.h>
 #include <ATen/ops/_weight_norm_differentiable_backward_native.h>
@@ -85,10 +86,17 @@ at::Tensor glu_jvp(const at::Tensor& glu, const at::Tensor& x, const at::Tensor&
   return gate * dx.narrow(dim, 0, size) + glu * (1 - gate) * dx.narrow(dim, size, size);
 }
 
-// At autograd's key: both are compositions that differentiate.
-TORCH_LIBRARY_IMPL(aten, AutogradXLA, m) {
+// At autograd's key: both are compositions that differentiate. Tensors of inference mode lack it.
+void register_differentiable(torch::Library& m) {
   m.impl("linear", TORCH_FN(linear));
   m.impl("tensor_split.tensor_indices_or_sections", TORCH_FN(tensor_split));
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradXLA, m) { register_differentiable(m); }
+
+// functionalize() calls it for xla tensors alone; it does nothing, and vmap has no rule for it.
+TORCH_LIBRARY_IMPL(aten, FuncTorchBatched, m) {
+  m.impl("_propagate_xla_data", TORCH_FN(at::native::_propagate_xla_data));
 }
 
 at::Tensor pinv(const at::Tensor& self, const std::optional<at::Tensor>& atol,
@@ -97,6 +105,7 @@ at::Tensor pinv(const at::Tensor& self, const std::optional<at::Tensor>& atol,
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) {
+  register_differentiable(m);
   m.impl("as_strided_", TORCH_FN(at::native::as_strided__symint));
   m.impl("diag_embed", TORCH_FN(at::native::diag_embed));
   m.impl("new_empty_strided", TORCH_FN(at::native::new_empty_strided_symint));
