@@ -42,8 +42,9 @@ bool has_default_strides(at::IntArrayRef sizes, at::IntArrayRef strides) {
 }
 
 std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tensors,
-                                                  at::IntArrayRef sizes) {
-  bool all_contiguous = true, all_default = true, same_dense = true, same_sizes = true;
+                                                  at::IntArrayRef sizes, bool beside_number) {
+  bool all_contiguous = true, all_default = true, same_dense = true;
+  bool same_sizes = !beside_number || sizes.empty();
   const at::Tensor* first = nullptr;
   c10::SmallVector<c10::DimVector, 4> strides;
   for (const at::Tensor& tensor : tensors) {

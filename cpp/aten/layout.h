@@ -17,9 +17,11 @@ bool has_default_strides(at::IntArrayRef sizes, at::IntArrayRef strides);
 
 // The strides that PyTorch gives the output of an elementwise operator on these tensors (the
 // permutation rule of TensorIterator); empty when they are contiguous, the common case.
-// Undefined, 0-dim and cpu tensors do not take part.
+// Undefined, 0-dim and cpu tensors do not order the dimensions. `beside_number`: PyTorch makes
+// another 0-dim operand of a number.
 std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tensors,
-                                                  at::IntArrayRef sizes);
+                                                  at::IntArrayRef sizes,
+                                                  bool beside_number = false);
 
 // The strides of empty_like(tensor, memory_format=preserve_format); empty when contiguous.
 std::optional<c10::DimVector> preserved_strides(const at::Tensor& tensor);

@@ -39,8 +39,8 @@ at::Tensor Record::result(c10::ScalarType dtype, at::IntArrayRef sizes) {
   return make_tensor(*executor_, value_result(dtype, sizes), dtype);
 }
 
-at::Tensor Record::elementwise(c10::ScalarType dtype, at::IntArrayRef sizes) {
-  const auto strides = elementwise_strides(tensors_, sizes);
+at::Tensor Record::elementwise(c10::ScalarType dtype, at::IntArrayRef sizes, bool beside_number) {
+  const auto strides = elementwise_strides(tensors_, sizes, beside_number);
   if (!strides) [[likely]]
     return result(dtype, sizes);
   return strided(dtype, sizes, *strides);

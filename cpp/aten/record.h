@@ -98,8 +98,9 @@ class Record {
 
   // One new contiguous tensor.
   at::Tensor result(c10::ScalarType dtype, at::IntArrayRef sizes);
-  // One new tensor with the strides that PyTorch gives elementwise results of the tensor operands.
-  at::Tensor elementwise(c10::ScalarType dtype, at::IntArrayRef sizes);
+  // One new tensor with the strides that PyTorch gives elementwise results of the tensor operands,
+  // and of a number that it makes a tensor of.
+  at::Tensor elementwise(c10::ScalarType dtype, at::IntArrayRef sizes, bool beside_number = false);
   // One new tensor with dense strides in any order.
   at::Tensor strided(c10::ScalarType dtype, at::IntArrayRef sizes, at::IntArrayRef strides);
   // Several new contiguous tensors.

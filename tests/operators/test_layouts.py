@@ -22,6 +22,12 @@ def test_dimensions_of_one_element_that_others_spread():
     b = torch.arange(2.0).as_strided((1, 1, 2), (2, 1, 1))
     compare(lambda a, b: (a + b, torch.maximum(a, b), a < b, torch.where(a > b, a, b)), a, b)
     compare(lambda a: (a + 1, a * torch.tensor(2), a.neg()), a)
+    row = torch.ones(4).as_strided((1, 4), (1, 1))
+    compare(
+        lambda a: (a > 0, a == 1, torch.nan_to_num(a), torch.frexp(a), torch.where(a > 0, a, 2)),
+        row,
+    )
+    compare(lambda a: (2**a, 2.5**a, a**2, a < 3), torch.randn(4, 3).t())
     few, row = torch.arange(3.0), torch.arange(3.0).as_strided((1, 3), (1, 1))
     compare(lambda a, b: (a - b, b - a, b - a.view(1, 1, 3)), few, row)
     compare(lambda a, b: (a * b, torch.maximum(b, a)), torch.ones(1, 1, 1), torch.ones(2, 2))

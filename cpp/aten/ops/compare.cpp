@@ -43,7 +43,7 @@ at::Tensor compare_number(const at::Tensor& self, const at::Scalar& other) {
       .tensor(self)
       .number(other, common)
       .attribute(element_attribute(common))
-      .elementwise(at::kBool, self.sizes());
+      .elementwise(at::kBool, self.sizes(), /*beside_number=*/true);
 }
 
 template <auto kBody>

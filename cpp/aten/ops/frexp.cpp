@@ -39,7 +39,7 @@ std::tuple<at::Tensor, at::Tensor> frexp(const at::Tensor& self) {
               "torch.frexp() only supports floating-point dtypes");
   const auto both = Record(kFrexp).tensor(self).results(
       {{self.scalar_type(), self.sizes()}, {at::kInt, self.sizes()}});
-  const auto strides = elementwise_strides({self}, self.sizes());
+  const auto strides = preserved_strides(self);
   return {restrided(both[0], strides), restrided(both[1], strides)};
 }
 

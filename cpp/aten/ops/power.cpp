@@ -90,7 +90,7 @@ at::Tensor pow_tensor_tensor(const at::Tensor& self, const at::Tensor& exponent)
 }
 
 at::Tensor pow_scalar_tensor(const at::Scalar& self, const at::Tensor& exponent) {
-  return binary<kPower, kSame>(wrapped_number(self), exponent);
+  return binary<kPower, kSame>(wrapped_number(self), exponent).contiguous();  // as on the cpu
 }
 
 at::Tensor& pow_tensor_(at::Tensor& self, const at::Tensor& exponent) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "aten/layout.h"
 #include "aten/ops/zeta.h"
 #include "graph/held_element.h"
 
@@ -230,14 +231,16 @@ at::Tensor nan_to_num(const at::Tensor& self, std::optional<double> nan,
                        aten::nan_to_num(at::imag(self), nan, posinf, neginf));
   }
   if (!self.is_floating_point()) return self.clone();
-  return Record(op)
-      .tensor(self)
+  Record record(op);
+  record.tensor(self)
       .number(nan.value_or(0), dtype)
       .number(posinf.value_or(0), dtype)
       .number(neginf.value_or(0), dtype)
       .attribute(posinf.has_value())
-      .attribute(neginf.has_value())
-      .elementwise(dtype, self.sizes());
+      .attribute(neginf.has_value());
+  const auto strides = preserved_strides(self);
+  return strides ? record.strided(dtype, self.sizes(), *strides)
+                 : record.result(dtype, self.sizes());
 }
 
 at::Tensor polygamma(int64_t n, const at::Tensor& self) {
