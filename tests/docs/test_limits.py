@@ -121,6 +121,17 @@ def test_capturable():
         stepped(torch.optim.Adadelta, capturable=True)
 
 
+@limit("foreach=True of clip_grad_norm_ and clip_grad_value_")
+def test_clipping_by_foreach(x):
+    x.requires_grad_().sum().backward()
+    for clip in (torch.nn.utils.clip_grad_norm_, torch.nn.utils.clip_grad_value_):
+        with pytest.raises(RuntimeError, match="foreach API"):
+            clip([x], 1.0, foreach=True)
+        clip([x], 1.0)
+    assert x.grad.tolist() == pytest.approx([0.5] * 4)
+    assert torch.equal(stepped(torch.optim.SGD, foreach=True), stepped(torch.optim.SGD))
+
+
 @limit("data_ptr()")
 def test_data_ptr(x):
     other = torch.arange(4.0).to("xla")
@@ -309,6 +320,17 @@ def test_weights_of_transposed_convolutions():
     results = [F.conv_transpose1d(x.to(d), weight.to(d)).cpu() for d in ("cpu", "xla")]
     spread = [int(result.isnan().sum()) for result in results]
     assert spread[0] < spread[1]
+
+
+@limit("embedding_bag with scale_grad_by_freq")
+def test_gradients_scaled_by_frequency():
+    gradients = []
+    for device in ("cpu", "xla"):
+        weight = torch.ones(4, 1, device=device, requires_grad=True)
+        indices = torch.tensor([[2, 1], [2, 3]], device=device)
+        F.embedding_bag(indices, weight, mode="sum", scale_grad_by_freq=True).sum().backward()
+        gradients.append(weight.grad.flatten().tolist())
+    assert gradients[1] == [0, 1, 1, 1] != gradients[0]
 
 
 def test_every_row_of_the_page_is_tested():
