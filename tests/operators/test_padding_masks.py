@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from agreement import fallbacks
 
 ROWS = {
