@@ -159,3 +159,14 @@ def test_indexed_writes_through_expanded_tensors_check_the_index():
     x, far = torch.zeros(1, 4), torch.tensor([3])
     compare_errors(lambda x, i: x.expand(3, 4).index_put_((i,), x[0, 0]), x, far)
     compare_errors(lambda x, i: x.expand(3, 4).index_fill_(0, i, 1), x, far)
+
+
+def test_gated_linear_units_and_polygamma_keep_the_order_of_dimensions():
+    x = torch.rand(8, 6, 4).permute(2, 1, 0)
+    for dim in range(3):
+        compare(lambda x, dim=dim: torch.nn.functional.glu(x, dim), x)
+    for order in range(3):
+        compare(lambda x, n=order: torch.polygamma(n, x), x)
+    infinite = torch.tensor([1.5, float("inf"), float("nan")])
+    compare(lambda x: torch.polygamma(1, x), infinite)
+    compare(lambda x: torch.polygamma(1, x), torch.arange(1, 5))

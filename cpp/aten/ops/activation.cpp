@@ -4,6 +4,8 @@
 
 #include <numbers>
 
+#include "aten/layout.h"
+
 // Activations: see activation_backward.cpp for their gradients.
 namespace torch_pjrt::aten {
 namespace {
@@ -182,7 +184,10 @@ at::Tensor glu(const at::Tensor& self, int64_t dim) {
   check_floating(op, self);
   c10::DimVector sizes(self.sizes());
   sizes[wrapped] = size / 2;
-  return Record(op).tensor(self).attribute(wrapped).result(self.scalar_type(), sizes);
+  const auto strides = elementwise_strides({self.narrow(wrapped, 0, size / 2)}, sizes);
+  auto record = Record(op).tensor(self).attribute(wrapped);
+  return strides ? record.strided(self.scalar_type(), sizes, *strides)
+                 : record.result(self.scalar_type(), sizes);
 }
 
 at::Tensor prelu(const at::Tensor& self, const at::Tensor& weight) {

@@ -255,7 +255,7 @@ at::Tensor polygamma(int64_t n, const at::Tensor& self) {
                                }};
   TORCH_CHECK(n >= 0, "polygamma(n, x) does not support negative n.");
   if (n == 0) return unary<kDigamma, kFloating>(self);
-  if (n == 1) return at::special_zeta(2, self).masked_fill(self.eq(INFINITY), 0);
+  if (n == 1) return at::where(self.eq(INFINITY), 0, at::special_zeta(2, self));
   return Record(op).tensor(self).attribute(n).elementwise(float_type(self.scalar_type()),
                                                           self.sizes());
 }
