@@ -98,7 +98,7 @@ c10::DimVector wrapped(at::IntArrayRef dims, const at::Tensor& self) {
 // order of `dims`, the others outside, in the order in which the operand has them.
 c10::DimVector transformed_strides(at::IntArrayRef strides, at::IntArrayRef sizes,
                                    at::IntArrayRef dims) {
-  c10::DimVector order(sizes.size());
+  std::vector<int64_t> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   const auto batch_end = std::stable_partition(order.begin(), order.end(), [&](int64_t d) {
     return std::find(dims.begin(), dims.end(), d) == dims.end();
