@@ -1,6 +1,5 @@
 #include "aten/copy.h"
 
-#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_to_copy_native.h>
@@ -299,15 +298,8 @@ at::Tensor copy_to_new(const at::Tensor& src, c10::ScalarType dtype, graph::Exec
                          src.sizes(), target);
 }
 
-static void check_broadcasts(const at::Tensor& src, const at::Tensor& dst) {
-  if (src.sizes() == dst.sizes()) return;
-  const auto sizes = at::infer_size_dimvector(dst.sizes(), src.sizes());
-  TORCH_CHECK(dst.sizes() == at::IntArrayRef(sizes), "output with shape ", dst.sizes(),
-              " doesn't match the broadcast shape ", at::IntArrayRef(sizes));
-}
-
 void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
-  check_broadcasts(src, dst);
+  check_broadcasts_to(dst, src);
   if (dst.numel() == 0) return;
   // Copies come one after another, as on a stream; only a further one to the host can be left, too.
   const bool may_be_left = non_blocking && !dst.device().is_xla();

@@ -41,6 +41,16 @@ bool has_default_strides(at::IntArrayRef sizes, at::IntArrayRef strides) {
   return true;
 }
 
+void check_output_sizes(const at::Tensor& output, at::IntArrayRef broadcast) {
+  TORCH_CHECK(output.sizes() == broadcast, "output with shape ", output.sizes(),
+              " doesn't match the broadcast shape ", broadcast);
+}
+
+void check_broadcasts_to(const at::Tensor& output, const at::Tensor& operand) {
+  if (output.sizes() == operand.sizes()) return;
+  check_output_sizes(output, at::infer_size_dimvector(output.sizes(), operand.sizes()));
+}
+
 std::optional<c10::DimVector> elementwise_strides(at::ArrayRef<at::Tensor> tensors,
                                                   at::IntArrayRef sizes, bool beside_number) {
   bool all_contiguous = true, all_default = true, same_dense = true;

@@ -40,14 +40,18 @@ at::Tensor Record::result(c10::ScalarType dtype, at::IntArrayRef sizes) {
 }
 
 at::Tensor Record::elementwise(c10::ScalarType dtype, at::IntArrayRef sizes, bool beside_number) {
-  const auto strides = elementwise_strides(tensors_, sizes, beside_number);
-  if (!strides) [[likely]]
-    return result(dtype, sizes);
-  return strided(dtype, sizes, *strides);
+  return result(dtype, sizes, elementwise_strides(tensors_, sizes, beside_number));
 }
 
 at::Tensor Record::strided(c10::ScalarType dtype, at::IntArrayRef sizes, at::IntArrayRef strides) {
   return make_tensor(*executor_, value_result(dtype, sizes), dtype, strides);
+}
+
+at::Tensor Record::result(c10::ScalarType dtype, at::IntArrayRef sizes,
+                          const std::optional<c10::DimVector>& strides) {
+  if (!strides) [[likely]]
+    return result(dtype, sizes);
+  return strided(dtype, sizes, *strides);
 }
 
 std::vector<at::Tensor> Record::results(std::initializer_list<Result> results) {

@@ -103,6 +103,9 @@ class Record {
   at::Tensor elementwise(c10::ScalarType dtype, at::IntArrayRef sizes, bool beside_number = false);
   // One new tensor with dense strides in any order.
   at::Tensor strided(c10::ScalarType dtype, at::IntArrayRef sizes, at::IntArrayRef strides);
+  // Either of them: contiguous where there are no strides.
+  at::Tensor result(c10::ScalarType dtype, at::IntArrayRef sizes,
+                    const std::optional<c10::DimVector>& strides);
   // Several new contiguous tensors.
   std::vector<at::Tensor> results(std::initializer_list<Result> results);
   std::vector<at::Tensor> results(at::ArrayRef<Result> results);

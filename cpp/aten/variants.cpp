@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "aten/cpu_fallback.h"
+#include "aten/layout.h"
 
 namespace torch_pjrt::aten {
 namespace {
@@ -29,8 +30,7 @@ void store(const at::Tensor& target, const at::Tensor& result, bool is_out) {
   if (is_out) {
     at::native::resize_output(target, result.sizes());
   } else {
-    TORCH_CHECK(target.sizes() == result.sizes(), "output with shape ", target.sizes(),
-                " doesn't match the broadcast shape ", result.sizes());
+    check_output_sizes(target, result.sizes());
   }
   target.copy_(result);
 }

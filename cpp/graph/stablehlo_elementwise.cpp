@@ -471,14 +471,12 @@ Operand StableHloBuilder::bitcast_convert(Operand x, ElementType element) {
 // A rounding to the type itself, which costs nothing, and which XLA does not look through.
 Operand StableHloBuilder::as_computed(Operand x, Origin origin) {
   if (state_->value(x.id).origin != origin) return x;
-  if (x.element() == ElementType::kF32) return reduce_precision(x, 8, 23);
-  if (x.element() == ElementType::kF64) return reduce_precision(x, 11, 52);
-  if (!pjrt::is_complex(x.element())) return x;
-  const bool wide = x.element() == ElementType::kC128;
   const auto rounded = [&](Operand part) {
-    return wide ? reduce_precision(part, 11, 52) : reduce_precision(part, 8, 23);
+    if (part.element() == ElementType::kF32) return reduce_precision(part, 8, 23);
+    if (part.element() == ElementType::kF64) return reduce_precision(part, 11, 52);
+    return part;
   };
-  return complex(rounded(real(x)), rounded(imag(x)));
+  return pjrt::is_complex(x.element()) ? complex(rounded(real(x)), rounded(imag(x))) : rounded(x);
 }
 
 Operand StableHloBuilder::reduce_precision(Operand x, int exponent_bits, int mantissa_bits) {

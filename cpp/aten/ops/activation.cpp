@@ -185,9 +185,7 @@ at::Tensor glu(const at::Tensor& self, int64_t dim) {
   c10::DimVector sizes(self.sizes());
   sizes[wrapped] = size / 2;
   const auto strides = elementwise_strides({self.narrow(wrapped, 0, size / 2)}, sizes);
-  auto record = Record(op).tensor(self).attribute(wrapped);
-  return strides ? record.strided(self.scalar_type(), sizes, *strides)
-                 : record.result(self.scalar_type(), sizes);
+  return Record(op).tensor(self).attribute(wrapped).result(self.scalar_type(), sizes, strides);
 }
 
 at::Tensor prelu(const at::Tensor& self, const at::Tensor& weight) {

@@ -44,8 +44,8 @@ void emit_average(Emission& e) {
   const graph::Type& type = e.result_type();
   for (int64_t dim = x.rank() - rank; dim < x.rank(); ++dim) {
     const int64_t from = x.dimension(dim), to = type.dimensions[static_cast<size_t>(dim)];
-    WeightedTaps windows(forward ? from : to, forward ? to : from);
     if (from == to) continue;
+    WeightedTaps windows(forward ? from : to, forward ? to : from);
     std::vector<int64_t> lengths;
     for (int64_t o = 0; o < windows.out(); ++o) {
       const int64_t start = at::native::start_index(o, windows.out(), windows.in);

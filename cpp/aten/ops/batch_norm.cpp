@@ -90,9 +90,7 @@ at::Tensor apply(const at::Tensor& input, const at::Tensor& weight, const at::Te
   Record record(op);
   record.tensor(input).optional(weight).optional(bias).tensor(mean).tensor(scale);
   record.attribute(is_variance).attribute(eps);
-  const auto strides = suggested_strides(input);
-  if (!strides) return record.result(input.scalar_type(), input.sizes());
-  return record.strided(input.scalar_type(), input.sizes(), *strides);
+  return record.result(input.scalar_type(), input.sizes(), suggested_strides(input));
 }
 
 void check_channels(const char* name, const at::Tensor& parameter, const at::Tensor& input) {

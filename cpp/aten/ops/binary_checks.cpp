@@ -1,5 +1,6 @@
 #include <ATen/ExpandUtils.h>
 
+#include "aten/layout.h"
 #include "aten/ops/binary.h"
 
 namespace torch_pjrt::aten {
@@ -19,10 +20,7 @@ c10::DimVector broadcast_sizes(const at::Tensor& self, const at::Tensor& other) 
 void check_in_place(const at::Tensor& self, const at::Tensor& other, c10::ScalarType result) {
   TORCH_CHECK(c10::canCast(result, self.scalar_type()), "result type ", result,
               " can't be cast to the desired output type ", self.scalar_type());
-  if (self.sizes() == other.sizes()) return;
-  const auto sizes = at::infer_size_dimvector(self.sizes(), other.sizes());
-  TORCH_CHECK(self.sizes() == at::IntArrayRef(sizes), "output with shape ", self.sizes(),
-              " doesn't match the broadcast shape ", at::IntArrayRef(sizes));
+  check_broadcasts_to(self, other);
 }
 
 void check_in_place(const at::Tensor& self, const at::Tensor& other) {

@@ -52,9 +52,7 @@ at::Tensor index(const at::Tensor& self, const c10::List<std::optional<at::Tenso
   Record record(kIndex);
   record.tensor(self);
   record_plan(record, plan);
-  const auto strides = index_strides(self, plan);
-  if (!strides) return record.result(self.scalar_type(), plan.sizes);
-  return record.strided(self.scalar_type(), plan.sizes, *strides);
+  return record.result(self.scalar_type(), plan.sizes, index_strides(self, plan));
 }
 
 TORCH_LIBRARY_IMPL(aten, XLA, m) { m.impl("index.Tensor", TORCH_FN(index)); }

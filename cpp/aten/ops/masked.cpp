@@ -1,7 +1,7 @@
-#include <ATen/ExpandUtils.h>
 #include <torch/library.h>
 
 #include "aten/checks.h"
+#include "aten/layout.h"
 #include "aten/number_range.h"
 #include "aten/ops/binary.h"
 #include "aten/ops/indexing.h"
@@ -32,13 +32,6 @@ void check_value(const at::Tensor& value) {
               value.dim(), " dimension(s).");
 }
 
-void check_expands(const at::Tensor& self, const at::Tensor& mask) {
-  if (self.sizes() == mask.sizes()) return;
-  TORCH_CHECK(at::is_expandable_to(mask.sizes(), self.sizes()), "output with shape ", self.sizes(),
-              " doesn't match the broadcast shape ",
-              at::IntArrayRef(at::infer_size_dimvector(self.sizes(), mask.sizes())));
-}
-
 Record fill_record(const at::Tensor& self, const at::Tensor& mask) {
   check_mask("masked_fill_", mask);
   Record record(kMaskedFill);
@@ -57,7 +50,7 @@ at::Tensor mask_without_repeats(const at::Tensor& self, const at::Tensor& mask) 
 
 at::Tensor& masked_fill_scalar_(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
   check_fits(value, self.scalar_type());
-  check_expands(self, mask);
+  check_broadcasts_to(self, mask);
   if (repeats_elements(self)) {
     check_mask("masked_fill_", mask);
     at::Tensor once = without_repeats(self);
@@ -72,7 +65,7 @@ at::Tensor& masked_fill_tensor_(at::Tensor& self, const at::Tensor& mask, const 
   check_value(value);
   if (value.device().is_cpu()) return masked_fill_scalar_(self, mask, value.item());
   check_element_fits(value, self.scalar_type());
-  check_expands(self, mask);
+  check_broadcasts_to(self, mask);
   if (repeats_elements(self)) {
     check_mask("masked_fill_", mask);
     at::Tensor once = without_repeats(self);
@@ -134,7 +127,7 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
               "masked_scatter_: expected self and source to have same dtypes but got ",
               self.scalar_type(), " and ", source.scalar_type());
   check_mask("masked_scatter_", mask);
-  check_expands(self, mask);
+  check_broadcasts_to(self, mask);
   if (self.numel() == 0) return self;
   const at::Tensor count =
       Record(kSelectedCount).tensor(mask).attribute(self.sizes()).result(at::kLong, {});

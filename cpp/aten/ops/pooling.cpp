@@ -238,9 +238,7 @@ std::optional<c10::DimVector> pooled_strides(const at::Tensor& self, at::IntArra
 }
 
 at::Tensor pooled_result(Record& record, const at::Tensor& self, at::IntArrayRef sizes) {
-  const auto strides = pooled_strides(self, sizes);
-  if (strides) return record.strided(self.scalar_type(), sizes, *strides);
-  return record.result(self.scalar_type(), sizes);
+  return record.result(self.scalar_type(), sizes, pooled_strides(self, sizes));
 }
 
 }  // namespace torch_pjrt::aten

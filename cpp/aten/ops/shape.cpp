@@ -30,9 +30,7 @@ at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
   }
   Record record(kFlip);
   record.tensor(self).attribute(at::IntArrayRef(sorted));
-  const auto strides = preserved_strides(self);
-  if (!strides) return record.result(self.scalar_type(), self.sizes());
-  return record.strided(self.scalar_type(), self.sizes(), *strides);
+  return record.result(self.scalar_type(), self.sizes(), preserved_strides(self));
 }
 
 at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {

@@ -3,6 +3,7 @@
 
 #include <ATen/native/TypeProperties.h>
 
+#include "aten/layout.h"
 #include "aten/ops/elementwise.h"
 
 // Elementwise operators of three tensors or numbers.
@@ -20,9 +21,7 @@ void check_in_place(const at::Tensor& self, const at::Tensor& a, const at::Tenso
                     c10::ScalarType dtype) {
   TORCH_CHECK(c10::canCast(dtype, self.scalar_type()), "result type ", dtype,
               " can't be cast to the desired output type ", self.scalar_type());
-  const c10::DimVector sizes = broadcast_sizes(self, a, b);
-  TORCH_CHECK(self.sizes() == at::IntArrayRef(sizes), "output with shape ", self.sizes(),
-              " doesn't match the broadcast shape ", at::IntArrayRef(sizes));
+  check_output_sizes(self, broadcast_sizes(self, a, b));
 }
 
 at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {

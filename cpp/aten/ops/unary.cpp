@@ -231,16 +231,14 @@ at::Tensor nan_to_num(const at::Tensor& self, std::optional<double> nan,
                        aten::nan_to_num(at::imag(self), nan, posinf, neginf));
   }
   if (!self.is_floating_point()) return self.clone();
-  Record record(op);
-  record.tensor(self)
+  return Record(op)
+      .tensor(self)
       .number(nan.value_or(0), dtype)
       .number(posinf.value_or(0), dtype)
       .number(neginf.value_or(0), dtype)
       .attribute(posinf.has_value())
-      .attribute(neginf.has_value());
-  const auto strides = preserved_strides(self);
-  return strides ? record.strided(dtype, self.sizes(), *strides)
-                 : record.result(dtype, self.sizes());
+      .attribute(neginf.has_value())
+      .result(dtype, self.sizes(), preserved_strides(self));
 }
 
 at::Tensor polygamma(int64_t n, const at::Tensor& self) {
